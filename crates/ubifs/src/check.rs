@@ -9,7 +9,6 @@ use nandkit_vfs::{ErrorKind, FileKind, InodeNumber, Result};
 use crate::damage::{self, DamageKind};
 use crate::files::is_name;
 use crate::layout::{BLOCK_SIZE, INODE_ENCRYPTED, INODE_XATTR, Key, KeyType, ROOT};
-use crate::lebs::Lebs;
 use crate::mount::Ubifs;
 use crate::node::Place;
 
@@ -39,8 +38,8 @@ struct NamedInode {
 
 /// A check while leaves are read in the order of their keys: an inode comes before all that it
 /// owns.
-struct Check<'a, L> {
-    volume: &'a Ubifs<L>,
+struct Check<'a> {
+    volume: &'a Ubifs,
     inodes: BTreeMap<u32, InodeSummary>,
     names: Vec<NamedInode>,
     /// Inodes to which entries of attributes lead.
@@ -49,7 +48,7 @@ struct Check<'a, L> {
     findings: Findings,
 }
 
-impl<L: Lebs> Ubifs<L> {
+impl Ubifs {
     /// Checks the volume. Errors: those of the device. Cost: reads every leaf.
     pub fn check(&self) -> Result<Report> {
         let (inodes, names) = (BTreeMap::new(), Vec::new());
@@ -80,7 +79,7 @@ impl<L: Lebs> Ubifs<L> {
     }
 }
 
-impl<L: Lebs> Check<'_, L> {
+impl Check<'_> {
     /// Reads all leaves.
     fn leaves(&mut self) -> Result<()> {
         let volume = self.volume;

@@ -65,7 +65,7 @@ impl Kind for DamageKind {
 }
 
 /// A finding about a node.
-pub(crate) fn at<L: Lebs>(kind: DamageKind, lebs: &L, place: Place, detail: &str) -> Finding {
+pub(crate) fn at(kind: DamageKind, lebs: &dyn Lebs, place: Place, detail: &str) -> Finding {
     let at = u64::from(place.leb) * u64::from(lebs.leb_size()) + u64::from(place.offset);
     Finding::new(kind, detail).at(at)
 }

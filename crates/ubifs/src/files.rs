@@ -9,7 +9,6 @@ use nandkit_vfs::{
 };
 
 use crate::layout::{BLOCK_SIZE, Inode, Key, NAME_MAX, ROOT};
-use crate::lebs::Lebs;
 use crate::mount::Ubifs;
 use crate::read::Entry;
 
@@ -53,7 +52,7 @@ fn timestamp(seconds: u64, nanoseconds: u32) -> Timestamp {
     Timestamp((seconds as i64).saturating_mul(1_000_000_000).saturating_add(nanoseconds.into()))
 }
 
-impl<L: Lebs> Ubifs<L> {
+impl Ubifs {
     /// The number of an inode on flash.
     pub(crate) fn number(&self, inode: InodeNumber) -> Result<u32> {
         let missing = || FsError::new(ErrorKind::NotFound, format!("no inode {}", inode.0));
@@ -123,7 +122,7 @@ impl<L: Lebs> Ubifs<L> {
     }
 }
 
-impl<L: Lebs> FileSystem for Ubifs<L> {
+impl FileSystem for Ubifs {
     fn root(&self) -> InodeNumber {
         InodeNumber(ROOT.into())
     }
@@ -249,7 +248,7 @@ impl<L: Lebs> FileSystem for Ubifs<L> {
     }
 }
 
-impl<L: Lebs> Symlinks for Ubifs<L> {
+impl Symlinks for Ubifs {
     fn read_link(&self, inode: InodeNumber) -> Result<Vec<u8>> {
         let number = self.number(inode)?;
         let (node, data) = self.inode(number)?;

@@ -27,12 +27,7 @@ pub(crate) struct Log {
 }
 
 /// Reads the log since the last commit; tells what is damaged. Cost: a read per LEB of the log.
-pub(crate) fn read<L: Lebs>(
-    lebs: &L,
-    superblock: &Superblock,
-    master: &Master,
-    findings: &mut Findings,
-) -> Result<Log> {
+pub(crate) fn read(lebs: &dyn Lebs, superblock: &Superblock, master: &Master, findings: &mut Findings) -> Result<Log> {
     let log_lebs = superblock.log_lebs.get().min(lebs.leb_count());
     let first = master.log_leb.get();
     let lost = |findings: &mut Findings| {
@@ -92,7 +87,7 @@ fn begins_commit(start: &Node, master: &Master) -> bool {
 }
 
 /// Tells what stands behind the nodes of a LEB.
-pub(crate) fn tell_rest<L: Lebs>(lebs: &L, leb: u32, rest: Rest, findings: &mut Findings) {
+pub(crate) fn tell_rest(lebs: &dyn Lebs, leb: u32, rest: Rest, findings: &mut Findings) {
     let (kind, offset, detail) = match rest {
         Rest::Erased => return,
         Rest::Torn(at) => (DamageKind::TornJournal, at, "the last write was cut: it does not count"),

@@ -1,9 +1,11 @@
 //! What UBIFS stands on: logical erase blocks with numbers.
 
+use std::any::Any;
+
 use nandkit_vfs::{ErrorKind, FsError, Result};
 
 /// Logical erase blocks, for reading: a UBI volume, or the file that mkfs.ubifs makes for one.
-pub trait Lebs: Send + Sync {
+pub trait Lebs: Any + Send + Sync {
     /// Bytes per LEB.
     fn leb_size(&self) -> u32;
 
@@ -22,6 +24,18 @@ pub trait Lebs: Send + Sync {
     /// The side that writes; `None` if the medium is for reading.
     fn writer(&mut self) -> Option<&mut dyn LebWriter> {
         None
+    }
+}
+
+impl dyn Lebs {
+    /// The LEBs as what they are; `None` if they are of another type.
+    pub fn downcast_ref<L: Lebs>(&self) -> Option<&L> {
+        (self as &dyn Any).downcast_ref()
+    }
+
+    /// Returns the LEBs as what they are; `None` if they are of another type.
+    pub fn downcast<L: Lebs>(self: Box<Self>) -> Option<Box<L>> {
+        (self as Box<dyn Any>).downcast().ok()
     }
 }
 

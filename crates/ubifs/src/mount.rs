@@ -14,9 +14,10 @@ use crate::tree::Tree;
 use crate::write::{Buffers, InodeAndData, Writer};
 use crate::{recovery, replay, superblock};
 
-/// A mounted volume, for reading.
-pub struct Ubifs<L> {
-    pub(crate) lebs: Buffers<L>,
+/// A mounted volume. What it stands on is a trait object, so that UBIFS is compiled once however
+/// many kinds of LEBs there are; a call costs far less than the read or write that it asks for.
+pub struct Ubifs {
+    pub(crate) lebs: Buffers,
     pub(crate) superblock: Superblock,
     pub(crate) master: Master,
     pub(crate) tree: Tree,
@@ -52,13 +53,13 @@ pub struct VolumeFacts {
     pub replayed: u64,
 }
 
-impl<L: Lebs> Ubifs<L> {
+impl Ubifs {
     /// Mounts a volume for reading: the state that Linux would mount. Nothing is written.
     ///
     /// Errors: `Corrupt` (superblock, master node or the root of the index), `NotSupported` (a
     /// newer format, authentication), `Device`. Other damage is no error: see [`Ubifs::damage`].
     /// Cost: a read per index node, and per LEB of the journal.
-    pub fn mount(lebs: L) -> Result<Self> {
+    pub fn mount(lebs: Box<dyn Lebs>) -> Result<Self> {
         let lebs = Buffers::new(lebs);
         let superblock = superblock::read(&lebs)?;
         let (master, _) = superblock::master(&lebs)?;
@@ -108,17 +109,17 @@ impl<L: Lebs> Ubifs<L> {
     }
 
     /// The LEBs, as they are: what was not synced is lost.
-    pub fn into_lebs(self) -> L {
+    pub fn into_lebs(self) -> Box<dyn Lebs> {
         self.lebs.into_lebs()
     }
 
     /// The LEBs.
-    pub fn lebs(&self) -> &L {
+    pub fn lebs(&self) -> &dyn Lebs {
         self.lebs.lebs()
     }
 }
 
-impl<L> fmt::Debug for Ubifs<L> {
+impl fmt::Debug for Ubifs {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Ubifs {{ commit: {}, replayed: {} }}", self.master.commit, self.replayed.nodes)
     }

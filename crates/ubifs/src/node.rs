@@ -60,7 +60,7 @@ pub(crate) fn decode(bytes: Vec<u8>) -> Option<Node> {
 
 /// Reads the node at a place. Errors: `Corrupt` if it is not of this type and length, or has a
 /// wrong checksum.
-pub(crate) fn read<L: Lebs>(lebs: &L, place: Place, node_type: u8) -> Result<Node> {
+pub(crate) fn read(lebs: &dyn Lebs, place: Place, node_type: u8) -> Result<Node> {
     let wrong = |what: &str| {
         let detail = format!("the node at LEB {} + {:#x}: {what}", place.leb, place.offset);
         Err(FsError::new(ErrorKind::Corrupt, detail))

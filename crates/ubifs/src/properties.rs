@@ -76,7 +76,7 @@ pub(crate) struct Stated {
     pub is_whole: bool,
 }
 
-impl<L: Lebs> Ubifs<L> {
+impl Ubifs {
     /// Tells where the properties of LEBs differ from what the index of the last commit uses.
     /// Errors: those of the device. Cost: reads the index and the tree of properties again.
     pub(crate) fn check_properties(&self, findings: &mut Findings) -> Result<()> {
@@ -127,8 +127,8 @@ impl<L: Lebs> Ubifs<L> {
 }
 
 /// Reads the tree of properties. Parts that cannot be read are told.
-pub(crate) fn read_properties<L: Lebs>(
-    lebs: &L,
+pub(crate) fn read_properties(
+    lebs: &dyn Lebs,
     master: &Master,
     areas: &Areas,
     findings: &mut Findings,

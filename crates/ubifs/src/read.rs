@@ -6,7 +6,6 @@ use nandkit_vfs::{ErrorKind, FsError, Result};
 use crate::layout::{
     BLOCK_SIZE, Data, Dentry, INLINE_MAX, INODE_ENCRYPTED, Inode, Key, NAME_MAX, compression, name_hash, node_type,
 };
-use crate::lebs::Lebs;
 use crate::mount::Ubifs;
 use crate::node::{self, Place};
 
@@ -30,7 +29,7 @@ fn verify_key(found: Key, expected: Key) -> Result<()> {
     Err(corrupt(format!("the index has it as {expected}, the node is {found}")))
 }
 
-impl<L: Lebs> Ubifs<L> {
+impl Ubifs {
     /// An inode and its inline data. Errors: `NotFound`, `Corrupt`, `Device`.
     pub(crate) fn inode(&self, number: u32) -> Result<(Inode, Vec<u8>)> {
         if let Some(pending) = self.pending.get(&number) {

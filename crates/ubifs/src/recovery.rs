@@ -52,7 +52,7 @@ impl Sizes {
 
     /// The sizes of the files that have data behind the size in their inode. Data without an inode
     /// are removed from the index.
-    pub fn recover<L: Lebs>(&mut self, lebs: &L, tree: &mut Tree) -> BTreeMap<u32, u64> {
+    pub fn recover(&mut self, lebs: &dyn Lebs, tree: &mut Tree) -> BTreeMap<u32, u64> {
         let mut sizes = BTreeMap::new();
         for (inode, extent) in std::mem::take(&mut self.0) {
             let Some(place) = tree.first(Key::inode(inode)) else {
@@ -71,7 +71,7 @@ impl Sizes {
 /// Removes the inodes without links that the orphan area lists: files that were open at the end.
 /// The inodes that were removed since the last commit are in the journal. Errors: `Device`. Cost: a
 /// read per LEB of the orphan area.
-pub(crate) fn remove_orphans<L: Lebs>(lebs: &L, superblock: &Superblock, tree: &mut Tree) -> Result<()> {
+pub(crate) fn remove_orphans(lebs: &dyn Lebs, superblock: &Superblock, tree: &mut Tree) -> Result<()> {
     let first = LOG_LEB.saturating_add(superblock.log_lebs.get()).saturating_add(superblock.lpt_lebs.get());
     let end = first.saturating_add(superblock.orphan_lebs.get()).min(lebs.leb_count());
     let mut last_of_commit = None;
@@ -99,7 +99,7 @@ pub(crate) fn remove_orphans<L: Lebs>(lebs: &L, superblock: &Superblock, tree: &
 }
 
 /// Removes all that an inode has from the index, and the inodes of its extended attributes.
-pub(crate) fn remove_inode<L: Lebs>(lebs: &L, tree: &mut Tree, inode: u32) {
+pub(crate) fn remove_inode(lebs: &dyn Lebs, tree: &mut Tree, inode: u32) {
     let all_of = |inode| Key::new(inode, 0)..=Key::new(inode, u32::MAX);
     let entries: Vec<(Key, Place)> = tree.range(Key::name(inode, 0, true)..=Key::name(inode, u32::MAX, true)).collect();
     for (key, place) in entries {
@@ -112,17 +112,17 @@ pub(crate) fn remove_inode<L: Lebs>(lebs: &L, tree: &mut Tree, inode: u32) {
 }
 
 /// Whether an inode is the value of an attribute: damage must not remove a file.
-fn holds_attribute<L: Lebs>(lebs: &L, tree: &Tree, inode: u32) -> bool {
+fn holds_attribute(lebs: &dyn Lebs, tree: &Tree, inode: u32) -> bool {
     let place = tree.first(Key::inode(inode));
     place.and_then(|place| inode_at(lebs, place)).is_some_and(|inode| inode.flags.get() & INODE_XATTR != 0)
 }
 
-fn inode_at<L: Lebs>(lebs: &L, place: Place) -> Option<Inode> {
+fn inode_at(lebs: &dyn Lebs, place: Place) -> Option<Inode> {
     Some(node::read(lebs, place, node_type::INODE).ok()?.body::<Inode>()?.0)
 }
 
 /// The entry with this key at a place, and its name; `None` if something else is there.
-pub(crate) fn entry_at<L: Lebs>(lebs: &L, key: Key, place: Place) -> Option<(Dentry, Vec<u8>)> {
+pub(crate) fn entry_at(lebs: &dyn Lebs, key: Key, place: Place) -> Option<(Dentry, Vec<u8>)> {
     let read = |node_type| node::read(lebs, place, node_type).ok();
     let node = read(node_type::DENTRY).or_else(|| read(node_type::XENTRY))?;
     let (entry, rest) = node.body::<Dentry>()?;

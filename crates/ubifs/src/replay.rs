@@ -60,8 +60,8 @@ pub(crate) struct Replayed {
 }
 
 /// Applies the journal to the index. Cost: a read per LEB of log and buds.
-pub(crate) fn replay<L: Lebs>(
-    lebs: &L,
+pub(crate) fn replay(
+    lebs: &dyn Lebs,
     superblock: &Superblock,
     master: &Master,
     tree: &mut Tree,
@@ -110,8 +110,8 @@ pub(crate) fn replay<L: Lebs>(
     Ok(Replayed { log, buds, sequence, highest_inode, nodes, sizes })
 }
 
-fn apply<L: Lebs>(
-    lebs: &L,
+fn apply(
+    lebs: &dyn Lebs,
     tree: &mut Tree,
     sizes: &mut Sizes,
     place: Place,
@@ -148,7 +148,7 @@ fn apply<L: Lebs>(
 
 /// Gives a name its entry, or removes it. Names with one hash stand in the order of their bytes:
 /// Linux searches so.
-fn apply_name<L: Lebs>(lebs: &L, tree: &mut Tree, key: Key, name: &[u8], mut place: Option<Place>) {
+fn apply_name(lebs: &dyn Lebs, tree: &mut Tree, key: Key, name: &[u8], mut place: Option<Place>) {
     // The leaves of this key that stay, and those of them in front of the name.
     let (mut kept, mut smaller) = (0, 0);
     for found in tree.get(key) {
@@ -174,8 +174,8 @@ fn apply_name<L: Lebs>(lebs: &L, tree: &mut Tree, key: Key, name: &[u8], mut pla
 
 /// Removes an incomplete group at a bud's end: a group takes effect as a whole. Returns where it
 /// began.
-fn drop_incomplete_group<L: Lebs>(
-    lebs: &L,
+fn drop_incomplete_group(
+    lebs: &dyn Lebs,
     leb: u32,
     nodes: &mut Vec<(u32, Node)>,
     findings: &mut Findings,

@@ -14,7 +14,7 @@ pub(crate) const SUPERBLOCK_SIZE: u32 = 4096;
 
 /// Reads the superblock. Errors: `Corrupt` (what is wrong with it), `NotSupported` (a newer format,
 /// keys of another format, authentication), `Device`.
-pub(crate) fn read<L: Lebs>(lebs: &L) -> Result<Superblock> {
+pub(crate) fn read(lebs: &dyn Lebs) -> Result<Superblock> {
     let place = Place { leb: SUPERBLOCK_LEB, offset: 0, length: SUPERBLOCK_SIZE };
     let node = node::read(lebs, place, node_type::SUPERBLOCK)?;
     let corrupt = |detail: String| Err(FsError::new(ErrorKind::Corrupt, format!("superblock: {detail}")));
@@ -43,7 +43,7 @@ pub(crate) fn read<L: Lebs>(lebs: &L) -> Result<Superblock> {
 
 /// The newest valid master node, and its sequence number. Errors: `Corrupt` if there is none;
 /// `Device`.
-pub(crate) fn master<L: Lebs>(lebs: &L) -> Result<(Master, u64)> {
+pub(crate) fn master(lebs: &dyn Lebs) -> Result<(Master, u64)> {
     let mut newest: Option<(Master, u64)> = None;
     for leb in MASTER_LEBS {
         for (_, node) in nodes_of(lebs, leb, 0)?.list {

@@ -64,7 +64,7 @@ impl Nodes {
 }
 
 /// The nodes of a LEB from `from` on. Padding is skipped.
-pub(crate) fn nodes_of<L: Lebs>(lebs: &L, leb: u32, from: u32) -> Result<Nodes> {
+pub(crate) fn nodes_of(lebs: &dyn Lebs, leb: u32, from: u32) -> Result<Nodes> {
     let mut bytes = vec![0; lebs.leb_size() as usize];
     lebs.read(leb, 0, &mut bytes)?;
     let (mut list, mut at) = (Vec::new(), from as usize);

@@ -3,14 +3,13 @@
 use nandkit_vfs::{ErrorKind, FsError, InodeNumber, Result, Xattrs};
 
 use crate::layout::Key;
-use crate::lebs::Lebs;
 use crate::mount::Ubifs;
 
 /// The attribute of encrypted inodes that Linux shows to nobody
 /// (`UBIFS_XATTR_NAME_ENCRYPTION_CONTEXT`).
 const ENCRYPTION_CONTEXT: &[u8] = b"c";
 
-impl<L: Lebs> Xattrs for Ubifs<L> {
+impl Xattrs for Ubifs {
     fn xattr(&self, inode: InodeNumber, name: &[u8]) -> Result<Vec<u8>> {
         let number = self.number(inode)?;
         let Some(entry) = self.entry_named(number, name, true)? else {

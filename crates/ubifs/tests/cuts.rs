@@ -7,14 +7,14 @@ use nandkit_ubifs::{BuildOptions, Ubifs, WriteOptions};
 use nandkit_units::random::Random;
 use nandkit_vfs::{ErrorKind, Result};
 
-use crate::strict_lebs::{Cut, StrictLebs};
+use crate::strict_lebs::{Cut, StrictLebs, strict};
 use crate::write::shapes;
 
 /// Operations of a run.
 const OPERATIONS: usize = 700;
 
-fn mount(lebs: StrictLebs) -> Result<Ubifs<StrictLebs>> {
-    Ubifs::mount_for_writing(lebs, clock(), WriteOptions::default())
+fn mount(lebs: StrictLebs) -> Result<Ubifs> {
+    Ubifs::mount_for_writing(Box::new(lebs), clock(), WriteOptions::default())
 }
 
 /// Operations on a volume until the power goes; its history then, if it went.
@@ -42,14 +42,14 @@ fn run(lebs: StrictLebs, mut history: History, seed: u64) -> (StrictLebs, Option
 /// The state in which a cut left a volume, which keeps the promise, mounted again for reading and
 /// for writing; and the volume after that.
 fn judged(left: &StrictLebs, history: &History, what: &str) -> (State, StrictLebs) {
-    let reader = Ubifs::mount(left.copy(Cut::default())).unwrap_or_else(|error| panic!("{what}: {error}"));
+    let reader = Ubifs::mount(Box::new(left.copy(Cut::default()))).unwrap_or_else(|error| panic!("{what}: {error}"));
     let seen = observe(&reader);
     let state = history.judge(&seen, history.under_way(), Promise::SyncedOnly);
     let state = state.unwrap_or_else(|wrong| panic!("{what}: {wrong}\n{:?}", reader.damage()));
     let writer = mount(left.copy(Cut::default())).unwrap_or_else(|error| panic!("{what}: {error}"));
     assert!(observe(&writer) == seen, "{what}: another tree for writing");
-    let after = writer.into_lebs();
-    let reader = Ubifs::mount(after.clone()).unwrap_or_else(|error| panic!("{what}, recovered: {error}"));
+    let after = strict(writer.into_lebs());
+    let reader = Ubifs::mount(Box::new(after.clone())).unwrap_or_else(|error| panic!("{what}, recovered: {error}"));
     assert!(observe(&reader) == seen, "{what}: another tree after the recovery");
     let report = reader.check().unwrap();
     assert!(report.findings.is_empty(), "{what}: {:#?}", report.findings);

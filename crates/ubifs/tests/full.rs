@@ -14,7 +14,7 @@ const FILES: u64 = 12;
 
 /// Writes a file in pieces until it is whole or the volume is full; returns its size, or `None` if
 /// it was removed again.
-fn write(fs: &mut Ubifs<StrictLebs>, name: &[u8], random: &mut Random, largest: u64) -> Option<u64> {
+fn write(fs: &mut Ubifs, name: &[u8], random: &mut Random, largest: u64) -> Option<u64> {
     let root = fs.root();
     let node = match fs.create(root, name, &NewNode::FILE) {
         Ok(node) => node,
@@ -43,7 +43,7 @@ fn write(fs: &mut Ubifs<StrictLebs>, name: &[u8], random: &mut Random, largest: 
 fn fill(options: &BuildOptions, lebs: u32, seed: u64) {
     let options = BuildOptions { leb_count_max: lebs, ..options.clone() };
     let volume = StrictLebs::formatted(&options);
-    let mut fs = Ubifs::mount_for_writing(volume, clock(), WriteOptions::default()).unwrap();
+    let mut fs = Ubifs::mount_for_writing(Box::new(volume), clock(), WriteOptions::default()).unwrap();
     let mut random = Random::new(seed, "a full volume");
     let (root, largest) = (fs.root(), u64::from(lebs) * u64::from(options.leb_size) / 8);
     let (mut full, mut stored) = (0, 0);

@@ -5,7 +5,7 @@ use nandkit_testkit::hostile::roam;
 use nandkit_testkit::rounds::Rounds;
 use nandkit_testkit::trees::{plant_all_kinds, plant_all_sizes};
 use nandkit_ubifs::layout::{HEADER_SIZE, MAGIC, node_type};
-use nandkit_ubifs::{LebBytes, Ubifs, WriteOptions};
+use nandkit_ubifs::{LebBytes, Lebs, Ubifs, WriteOptions};
 use nandkit_units::Payload;
 use nandkit_units::random::Random;
 use nandkit_vfs::{Changes, FileSystem, NewNode};
@@ -37,7 +37,7 @@ fn damage(image: &mut [u8], nodes: &[(usize, usize)], random: &mut Random) {
 }
 
 /// Writes a volume as long as it lets itself be written; whether it was mounted for that.
-fn write(lebs: LebBytes) -> bool {
+fn write(lebs: Box<dyn Lebs>) -> bool {
     let Ok(mut volume) = Ubifs::mount_for_writing(lebs, clock(), WriteOptions::default()) else { return false };
     let root = volume.root();
     for number in 0..20_u32 {
@@ -71,7 +71,7 @@ fn hostile_volumes_are_mounted_or_refused() {
         let mut random = Random::new(round, "hostile");
         let mut bytes = image.bytes.clone();
         damage(&mut bytes, if round % 2 == 0 { &nodes } else { &few }, &mut random);
-        let Ok(volume) = Ubifs::mount(LebBytes { bytes, leb_size: LEB_SIZE }) else { continue };
+        let Ok(volume) = Ubifs::mount(Box::new(LebBytes { bytes, leb_size: LEB_SIZE })) else { continue };
         mounted += 1;
         roam(&volume, 300);
         volume.check().expect("a check");
@@ -120,7 +120,7 @@ fn an_index_whose_branches_lead_to_one_node_ends() {
             mend(node);
         }
     }
-    let volume = Ubifs::mount(image).expect("a volume");
+    let volume = Ubifs::mount(Box::new(image)).expect("a volume");
     let told = volume.damage().iter().map(|finding| finding.detail.as_str());
     assert!(told.clone().any(|detail| detail.contains("the rest is left out")), "{:?}", told.collect::<Vec<_>>());
 }

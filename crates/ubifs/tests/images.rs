@@ -56,7 +56,7 @@ fn images_of_mkfs_ubifs_are_read_whole() {
         for (root, table) in [(&kinds, Some(table.as_path())), (&sizes, None)] {
             let what = format!("{options:?} of {}", root.display());
             let image = made(root, table, options, leb_size);
-            let volume = Ubifs::mount(image).unwrap_or_else(|error| panic!("{what}: {error}"));
+            let volume = Ubifs::mount(Box::new(image)).unwrap_or_else(|error| panic!("{what}: {error}"));
             assert_same(&of_volume(&volume), &without_attributes(of_directory(root, table)), &what);
             assert_eq!(volume.damage(), [], "{what}");
             let report = volume.check().unwrap_or_else(|error| panic!("{what}: {error}"));
@@ -67,7 +67,7 @@ fn images_of_mkfs_ubifs_are_read_whole() {
 
 #[test]
 fn other_bytes_are_refused() {
-    let error = |image: LebBytes| Ubifs::mount(image).expect_err("no volume").to_string();
+    let error = |image: LebBytes| Ubifs::mount(Box::new(image)).expect_err("no volume").to_string();
     let empty = LebBytes { bytes: vec![0xFF; 1 << 20], leb_size: 1 << 16 };
     assert!(error(empty).contains("LEB 0 + 0x0"));
     let directory = tempfile::tempdir().expect("a directory");
@@ -109,7 +109,7 @@ const FLAGS_AT: usize = HEADER_SIZE + 16 + 5 * 8 + 7 * 4;
 fn encrypted_files_are_refused() {
     let encrypt = |node: &mut [u8]| node[FLAGS_AT] |= INODE_ENCRYPTED as u8;
     let (_directory, image) = changed(node_type::INODE, encrypt);
-    let volume = Ubifs::mount(image).expect("a volume");
+    let volume = Ubifs::mount(Box::new(image)).expect("a volume");
     let error = volume.lookup(volume.root(), b"sizes").expect_err("names are encrypted");
     assert_eq!(error.kind, ErrorKind::NotSupported, "{error}");
     let is_file = |inode: &InodeNumber| volume.stat(*inode).is_ok_and(|found| found.kind == FileKind::Regular);
@@ -123,7 +123,7 @@ fn encrypted_files_are_refused() {
 fn a_node_of_another_key_is_told() {
     // Data become those of another inode.
     let (_directory, image) = changed(node_type::DATA, |node| node[HEADER_SIZE] ^= 0x80);
-    let volume = Ubifs::mount(image).expect("a volume");
+    let volume = Ubifs::mount(Box::new(image)).expect("a volume");
     let report = volume.check().expect("a check");
     assert!(report.findings.iter().all(|finding| finding.kind == "damaged node"), "{:?}", report.findings);
     let part = "the index has it as block 0 of inode";
@@ -151,7 +151,7 @@ fn inodes_removed_while_open_are_harmless() {
             }
             mend(node);
         }
-        Ubifs::mount(image).expect("a volume").check().expect("a check").findings
+        Ubifs::mount(Box::new(image)).expect("a volume").check().expect("a check").findings
     };
     let orphans = |links, is_harmless: bool| {
         let found = with_links(links);
@@ -171,7 +171,7 @@ fn data_of_an_inode_that_is_not_there_are_harmless_and_its_name_is_not() {
             }
         }
     });
-    let report = Ubifs::mount(image).expect("a volume").check().expect("a check");
+    let report = Ubifs::mount(Box::new(image)).expect("a volume").check().expect("a check");
     let of_kind = |kind: &'static str| report.findings.iter().filter(move |finding| finding.kind == kind);
     assert!(of_kind("ownerless data").next().is_some() && of_kind("ownerless data").all(Finding::is_harmless));
     assert!(of_kind("dangling name").any(|finding| !finding.is_harmless()), "{:?}", report.findings);

@@ -137,7 +137,7 @@ fn names_with_one_hash_stand_in_the_order_of_their_bytes() {
     let mut volume = volume_of(&["alba"]);
     let (number, _) = volume.file("alba");
     let names = |volume: &Volume, cookie| {
-        let volume = Ubifs::mount(volume.image.clone()).expect("a volume");
+        let volume = Ubifs::mount(Box::new(volume.image.clone())).expect("a volume");
         let mut names = Vec::new();
         let mut sink = |entry: DirectoryEntry<'_>| {
             names.push((String::from_utf8_lossy(entry.name).into_owned(), entry.cookie));

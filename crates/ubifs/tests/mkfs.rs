@@ -83,7 +83,7 @@ fn volumes_of_all_kinds_are_read_whole() {
     in_parallel(shapes.len() as u64, |shape| {
         let (options, _) = &shapes[shape as usize % shapes.len()];
         let image = built(&tree, options).unwrap();
-        let volume = Ubifs::mount(image).unwrap();
+        let volume = Ubifs::mount(Box::new(image)).unwrap();
         must_hold(&volume, &tree, &[], &format!("{options:?}"));
         assert_eq!(volume.check().unwrap().findings, [], "{options:?}");
         assert_eq!(volume.facts().replayed, 0);
@@ -132,7 +132,7 @@ fn properties_that_the_index_contradicts_are_told() {
         |size: &usize| image.bytes[first..][..2] == crc16(&image.bytes[first + 2..first + size]).to_le_bytes();
     let size = (8..100).find(is_node).expect("a leaf");
     let told = |image: LebBytes| {
-        let volume = Ubifs::mount(image).unwrap();
+        let volume = Ubifs::mount(Box::new(image)).unwrap();
         must_hold(&volume, &tree, &[], "a volume with other properties");
         let findings = volume.check().unwrap().findings;
         assert!(findings.iter().all(|finding| finding.kind == "leb properties"), "{findings:?}");
@@ -183,6 +183,6 @@ fn what_does_not_fit_is_refused() {
         assert!(error.detail.contains(part), "{part}: {}", error.detail);
     }
     let empty = built(&MemoryTree::new([]).unwrap(), &BuildOptions { leb_count_max: 30, ..BuildOptions::default() });
-    let volume = Ubifs::mount(empty.unwrap()).unwrap();
+    let volume = Ubifs::mount(Box::new(empty.unwrap())).unwrap();
     assert_eq!(volume.stat(volume.root()).unwrap().links, 2);
 }

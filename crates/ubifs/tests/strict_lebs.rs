@@ -107,6 +107,11 @@ impl StrictLebs {
     }
 }
 
+/// The LEBs of a volume that was mounted.
+pub fn strict(lebs: Box<dyn Lebs>) -> StrictLebs {
+    *lebs.downcast().expect("LEBs that tests made")
+}
+
 impl Lebs for StrictLebs {
     fn leb_size(&self) -> u32 {
         self.leb_size

@@ -127,7 +127,7 @@ impl Volume {
 
     /// Mounts the volume: its tree, and what mounting and the check tell.
     pub fn read(&self) -> (Listing, Vec<String>) {
-        let volume = Ubifs::mount(self.image.clone()).expect("a volume");
+        let volume = Ubifs::mount(Box::new(self.image.clone())).expect("a volume");
         let report = volume.check().expect("a report");
         (
             of_volume(&volume),
@@ -137,7 +137,7 @@ impl Volume {
 
     /// The number of a file in the root, and its size.
     pub fn file(&self, name: &str) -> (u32, u64) {
-        let volume = Ubifs::mount(self.image.clone()).expect("a volume");
+        let volume = Ubifs::mount(Box::new(self.image.clone())).expect("a volume");
         let inode = volume.lookup(InodeNumber(1), name.as_bytes()).expect("a file");
         (inode.0 as u32, volume.stat(inode).expect("attributes").size)
     }

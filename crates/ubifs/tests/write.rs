@@ -10,7 +10,7 @@ use nandkit_units::Clock;
 use nandkit_vfs::Features;
 use nandkit_vfs::model::ModelOptions;
 
-use crate::strict_lebs::{Cut, StrictLebs};
+use crate::strict_lebs::{Cut, StrictLebs, strict};
 
 /// What the format can store.
 pub const MODEL: ModelOptions = ModelOptions {
@@ -29,12 +29,12 @@ pub struct Maker {
 }
 
 /// A mounted volume with its clock.
-fn mounted(lebs: StrictLebs, clock: Clock) -> Ubifs<StrictLebs> {
-    Ubifs::mount_for_writing(lebs, clock, WriteOptions::default()).unwrap()
+fn mounted(lebs: StrictLebs, clock: Clock) -> Ubifs {
+    Ubifs::mount_for_writing(Box::new(lebs), clock, WriteOptions::default()).unwrap()
 }
 
 impl FsMaker for Maker {
-    type Fs = Ubifs<StrictLebs>;
+    type Fs = Ubifs;
 
     fn make(&self, volume: VolumeSize) -> Self::Fs {
         let bytes = match volume {
@@ -48,9 +48,9 @@ impl FsMaker for Maker {
 
     fn remount(&self, fs: Self::Fs) -> Self::Fs {
         let clock = self.clock(&fs);
-        let lebs = fs.into_lebs().copy(Cut::default());
-        let fs = mounted(lebs, clock);
-        let report = Ubifs::mount(fs.lebs().clone()).unwrap().check().unwrap();
+        let lebs = strict(fs.into_lebs()).copy(Cut::default());
+        let fs = mounted(lebs.clone(), clock);
+        let report = Ubifs::mount(Box::new(lebs)).unwrap().check().unwrap();
         assert!(report.findings.is_empty(), "{:#?}", report.findings);
         fs
     }

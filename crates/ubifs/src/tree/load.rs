@@ -29,13 +29,13 @@ impl Tree {
     /// is left out and told. Errors: the root cannot be read; those of the device. Cost: a read per
     /// index node, together no more bytes than the volume has: nodes that overlap, or that several
     /// branches lead to, would take any time.
-    pub fn load<L: Lebs>(lebs: &L, master: &Master, fanout: u32, findings: &mut Findings) -> Result<Self> {
+    pub fn load(lebs: &dyn Lebs, master: &Master, fanout: u32, findings: &mut Findings) -> Result<Self> {
         Self::load_with(lebs, master, fanout, findings, &mut |_| {})
     }
 
     /// Does [`Tree::load`], and shows the place of each index node.
-    pub fn load_with<L: Lebs>(
-        lebs: &L,
+    pub fn load_with(
+        lebs: &dyn Lebs,
         master: &Master,
         fanout: u32,
         findings: &mut Findings,
@@ -79,13 +79,13 @@ impl Tree {
 }
 
 /// The tree while it is loaded: the branches of its inner nodes get their children one by one.
-struct Loader<'a, L> {
-    lebs: &'a L,
+struct Loader<'a> {
+    lebs: &'a dyn Lebs,
     tree: Tree,
     findings: &'a mut Findings,
 }
 
-impl<L: Lebs> Loader<'_, L> {
+impl Loader<'_> {
     fn tell(&mut self, place: Place, detail: &str) {
         self.tree.is_whole = false;
         self.findings.add(damage::at(DamageKind::Index, self.lebs, place, detail));

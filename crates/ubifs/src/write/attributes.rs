@@ -11,7 +11,6 @@ use super::group::{Effect, Group};
 use super::inodes::InodeAndData;
 use crate::encode::{INODE_SIZE, set_time};
 use crate::layout::{BLOCK_SIZE, Inode, Key, Truncation, node_type};
-use crate::lebs::Lebs;
 use crate::mount::Ubifs;
 
 /// Bytes that a key's block number can reach.
@@ -32,7 +31,7 @@ fn set_attributes(inode: &mut Inode, change: &AttributeChange) {
     }
 }
 
-impl<L: Lebs> Ubifs<L> {
+impl Ubifs {
     /// Changes attributes of an inode.
     pub(super) fn change(&mut self, inode: InodeNumber, change: &AttributeChange) -> Result<()> {
         self.writer()?;

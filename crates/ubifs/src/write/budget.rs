@@ -7,7 +7,6 @@ use nandkit_vfs::{ErrorKind, FsError, Result};
 use super::buffers::HEADS;
 use super::collect::Collected;
 use crate::layout::{BLOCK_SIZE, HEADER_SIZE};
-use crate::lebs::Lebs;
 use crate::mount::Ubifs;
 
 /// The fewest LEBs for the index.
@@ -28,7 +27,7 @@ pub(super) enum Purpose {
     Deletion,
 }
 
-impl<L: Lebs> Ubifs<L> {
+impl Ubifs {
     /// Bytes of the largest index node.
     fn index_node_max(&self) -> u64 {
         (HEADER_SIZE as u64 + 4 + 20 * u64::from(self.superblock.fanout.get())).next_multiple_of(8)

@@ -33,25 +33,24 @@ impl Head {
 }
 
 /// LEBs with what the heads have not written yet.
-#[derive(Debug)]
-pub(crate) struct Buffers<L> {
-    lebs: L,
+pub(crate) struct Buffers {
+    lebs: Box<dyn Lebs>,
     heads: [Head; HEADS],
 }
 
-impl<L: Lebs> Buffers<L> {
+impl Buffers {
     /// LEBs with nothing to write.
-    pub fn new(lebs: L) -> Self {
+    pub fn new(lebs: Box<dyn Lebs>) -> Self {
         Self { lebs, heads: Default::default() }
     }
 
     /// The LEBs.
-    pub fn lebs(&self) -> &L {
-        &self.lebs
+    pub fn lebs(&self) -> &dyn Lebs {
+        &*self.lebs
     }
 
     /// The LEBs, without what is not written.
-    pub fn into_lebs(self) -> L {
+    pub fn into_lebs(self) -> Box<dyn Lebs> {
         self.lebs
     }
 
@@ -105,7 +104,7 @@ impl Head {
     }
 }
 
-impl<L: Lebs> Lebs for Buffers<L> {
+impl Lebs for Buffers {
     fn leb_size(&self) -> u32 {
         self.lebs.leb_size()
     }

@@ -7,10 +7,9 @@ use nandkit_vfs::{
 };
 
 use super::buffers::{BASE_HEAD, DATA_HEAD};
-use crate::lebs::Lebs;
 use crate::mount::Ubifs;
 
-impl<L: Lebs> Ubifs<L> {
+impl Ubifs {
     /// Makes an inode durable: it and what the heads hold are written (Linux `ubifs_fsync`).
     fn sync_inode(&mut self, inode: InodeNumber) -> Result<()> {
         let number = self.number(inode)?;
@@ -33,7 +32,7 @@ impl<L: Lebs> Ubifs<L> {
     }
 }
 
-impl<L: Lebs> Changes for Ubifs<L> {
+impl Changes for Ubifs {
     fn create(&mut self, directory: InodeNumber, name: &[u8], node: &NewNode<'_>) -> Result<InodeNumber> {
         self.make(directory, name, node).map(|number| InodeNumber(number.into()))
     }
@@ -81,13 +80,13 @@ impl<L: Lebs> Changes for Ubifs<L> {
     }
 }
 
-impl<L: Lebs> Links for Ubifs<L> {
+impl Links for Ubifs {
     fn link(&mut self, inode: InodeNumber, directory: InodeNumber, name: &[u8]) -> Result<()> {
         self.add_name(inode, directory, name)
     }
 }
 
-impl<L: Lebs> OpenFiles for Ubifs<L> {
+impl OpenFiles for Ubifs {
     fn retain(&mut self, inode: InodeNumber) -> Result<()> {
         let number = self.number(inode)?;
         self.inode(number)?;

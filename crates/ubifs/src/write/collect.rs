@@ -7,7 +7,6 @@ use nandkit_vfs::Result;
 use super::buffers::HEADS;
 use crate::encode::{aligned, pad};
 use crate::layout::{COLLECTOR_HEAD, Data, Dentry, Inode, Key, node_type};
-use crate::lebs::Lebs;
 use crate::mount::Ubifs;
 use crate::node::{Node, Place};
 use crate::walk::nodes_of;
@@ -32,7 +31,7 @@ struct Live {
     bytes: Vec<u8>,
 }
 
-impl<L: Lebs> Ubifs<L> {
+impl Ubifs {
     /// Collects one LEB; one of the index only if a commit may follow.
     pub(super) fn collect(&mut self, may_commit: bool) -> Result<Collected> {
         let with_index = may_commit && self.reserved_for_index() == 0;

@@ -6,10 +6,9 @@
 use nandkit_vfs::Result;
 
 use super::buffers::HEADS;
-use crate::lebs::Lebs;
 use crate::mount::Ubifs;
 
-impl<L: Lebs> Ubifs<L> {
+impl Ubifs {
     /// Makes the index on flash that in memory. Errors: `NoSpace`, `Device`: nothing can be written
     /// afterwards, and what was synced is in the journal.
     pub(super) fn commit(&mut self) -> Result<()> {

@@ -11,14 +11,13 @@ use super::buffers::DATA_HEAD;
 use super::group::{Effect, Group};
 use crate::encode::raw;
 use crate::layout::{BLOCK_SIZE, Data, INODE_COMPRESSED, Inode, Key, compression, node_type};
-use crate::lebs::Lebs;
 use crate::mount::Ubifs;
 use crate::pack::{code_of, method_of};
 
 /// Blocks that a key can number.
 const BLOCKS_MAX: u64 = 1 << 29;
 
-impl<L: Lebs> Ubifs<L> {
+impl Ubifs {
     /// The compression that a new inode gets.
     pub(super) fn compression_of_new(&self, parent: &Inode) -> u16 {
         let chosen = self.writer.as_deref().and_then(|writer| writer.options.compression);

@@ -7,7 +7,6 @@ use super::buffers::{BASE_HEAD, DATA_HEAD, HEADS};
 use super::collect::Collected;
 use crate::encode::{aligned, begin, number, pad};
 use crate::layout::{Key, group};
-use crate::lebs::Lebs;
 use crate::mount::Ubifs;
 use crate::node::Place;
 use crate::recovery::entry_at;
@@ -47,7 +46,7 @@ impl Group {
     }
 }
 
-impl<L: Lebs> Ubifs<L> {
+impl Ubifs {
     /// Writes a group through a head, and makes the index know it.
     ///
     /// Errors: `NoSpace` (nothing was written), and those of the device.

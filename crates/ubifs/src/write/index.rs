@@ -32,7 +32,7 @@ struct Plan {
     gap_lebs: Vec<u32>,
 }
 
-impl<L: Lebs> Ubifs<L> {
+impl Ubifs {
     /// Writes all nodes of the index that differ from the flash. Errors: `NoSpace` (nothing was
     /// written), `Device`.
     pub(super) fn write_index(&mut self) -> Result<()> {

@@ -7,7 +7,6 @@ use zerocopy::IntoBytes;
 use super::buffers::BASE_HEAD;
 use super::group::{Effect, Group};
 use crate::layout::{Inode, Key, node_type};
-use crate::lebs::Lebs;
 use crate::mount::Ubifs;
 
 /// Most inodes that are held back.
@@ -30,7 +29,7 @@ impl Group {
     }
 }
 
-impl<L: Lebs> Ubifs<L> {
+impl Ubifs {
     /// Holds an inode back.
     pub(super) fn hold(&mut self, inode: InodeAndData) -> Result<()> {
         let number = inode.0.key.key().inode;

@@ -10,7 +10,6 @@ use super::Writer;
 use super::buffers::{Buffers, HEADS};
 use crate::encode::{bytes_of, node, pad};
 use crate::layout::{CommitStart, HEADER_SIZE, LOG_LEB, Reference, node_type};
-use crate::lebs::Lebs;
 
 /// Bytes of a reference's node with its unused end (Linux `struct ubifs_ref_node`).
 const REFERENCE_SIZE: usize = 64;
@@ -86,7 +85,7 @@ fn reference(leb: u32, offset: u32, head: usize, sequence: u64, into: &mut Vec<u
 impl Writer {
     /// Makes a LEB the bud of a head, from an offset on. The LEB is mapped first, so that the log
     /// never names one whose old content a power cut could bring back.
-    pub fn add_bud<L: Lebs>(&mut self, lebs: &mut Buffers<L>, head: usize, leb: u32, offset: u32) -> Result<()> {
+    pub fn add_bud(&mut self, lebs: &mut Buffers, head: usize, leb: u32, offset: u32) -> Result<()> {
         if self.log.has_no_room() {
             return Err(FsError::new(ErrorKind::NoSpace, "the log is full"));
         }
@@ -117,7 +116,7 @@ impl Writer {
 
     /// Writes the start of a commit to the next LEB of the log, with a reference to each head's
     /// LEB; returns the new tail. The heads are flushed.
-    pub fn start_commit<L: Lebs>(&mut self, lebs: &mut Buffers<L>) -> Result<u32> {
+    pub fn start_commit(&mut self, lebs: &mut Buffers) -> Result<u32> {
         let at = if self.log.head.1 == 0 { self.log.head.0 } else { self.log.next(self.log.head.0) };
         if at == self.log.tail && self.log.head != (at, 0) {
             return Err(FsError::new(ErrorKind::NoSpace, "the log has no LEB for a commit"));

@@ -7,14 +7,13 @@ use nandkit_vfs::Result;
 
 use crate::encode::{bytes_of, node, pad};
 use crate::layout::{HEADER_SIZE, MASTER_DIRTY, MASTER_LEBS, MASTER_NO_ORPHANS, MASTER_SIZE, Master, node_type};
-use crate::lebs::Lebs;
 use crate::mount::Ubifs;
 
 /// Mark of a master node: a commit was not complete when it was written, of which recovery has to
 /// know (Linux `UBIFS_MST_RCVRY`).
 const MASTER_RECOVERY: u32 = 4;
 
-impl<L: Lebs> Ubifs<L> {
+impl Ubifs {
     /// Makes the state in memory that of the master node, with the log beginning in a LEB.
     pub(super) fn update_master(&mut self, log_leb: u32) -> Result<()> {
         let (root, index_size) = (self.tree.root(), self.tree.size());

@@ -29,7 +29,6 @@ use nandkit_codec::compression::{Compression, Level};
 use nandkit_units::Clock;
 use nandkit_vfs::{ErrorKind, FsError, Result, Timestamp};
 
-use crate::lebs::Lebs;
 use crate::mount::Ubifs;
 use crate::node::Place;
 use crate::pack::Packer;
@@ -121,7 +120,7 @@ impl Writer {
     }
 }
 
-impl<L: Lebs> Ubifs<L> {
+impl Ubifs {
     /// What was written since the volume was mounted; zeroes if it is for reading.
     pub fn write_counters(&self) -> WriteCounters {
         self.writer.as_deref().map_or_else(WriteCounters::default, |writer| writer.counters)

@@ -12,7 +12,6 @@ use super::inodes::InodeAndData;
 use crate::encode::{EntryOf, INODE_SIZE, device_bytes, entry_bytes, raw, set_time, type_of};
 use crate::files::is_name;
 use crate::layout::{Dentry, INLINE_MAX, INODE_COMPRESSED, INODE_XATTR, Inode, Key, NAME_MAX, flag, node_type};
-use crate::lebs::Lebs;
 use crate::mount::Ubifs;
 use crate::read::Entry;
 
@@ -70,7 +69,7 @@ fn inline_data(node: &NewNode<'_>) -> Result<Vec<u8>> {
     }
 }
 
-impl<L: Lebs> Ubifs<L> {
+impl Ubifs {
     /// The directory, with its inode, in which names can be changed.
     pub(super) fn changed_directory(&mut self, directory: InodeNumber) -> Result<(u32, InodeAndData)> {
         self.writer()?;

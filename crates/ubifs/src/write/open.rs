@@ -38,14 +38,14 @@ fn refused<T>(detail: impl Into<String>) -> Result<T> {
     Err(FsError::new(ErrorKind::ReadOnly, detail))
 }
 
-impl<L: Lebs> Ubifs<L> {
+impl Ubifs {
     /// Mounts a volume for reading and writing: recovers what a power cut left, grows to the most
     /// LEBs that it may have, and marks the volume as in use. End it with [`Ubifs::unmount`].
     ///
     /// Errors: those of [`Ubifs::mount`]; `ReadOnly` if it cannot be written without a loss:
     /// damage, a medium for reading, a format that is not known; `NoSpace`, `Device`. Cost: that of
     /// a mount for reading, the tree of properties, and after a power cut a commit.
-    pub fn mount_for_writing(mut lebs: L, clock: Clock, options: WriteOptions) -> Result<Self> {
+    pub fn mount_for_writing(mut lebs: Box<dyn Lebs>, clock: Clock, options: WriteOptions) -> Result<Self> {
         if lebs.writer().is_none() {
             return refused("the medium is for reading");
         }

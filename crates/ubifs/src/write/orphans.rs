@@ -6,10 +6,9 @@ use nandkit_vfs::Result;
 
 use crate::encode::{node, pad};
 use crate::layout::{HEADER_SIZE, ORPHANS_LAST, node_type};
-use crate::lebs::Lebs;
 use crate::mount::Ubifs;
 
-impl<L: Lebs> Ubifs<L> {
+impl Ubifs {
     /// Most inodes that the orphan area lists.
     pub(super) fn orphans_max(&self) -> usize {
         let per_leb = (self.superblock.leb_size.get() as usize - HEADER_SIZE - 8) / 8;

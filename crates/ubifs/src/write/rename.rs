@@ -10,7 +10,6 @@ use super::inodes::InodeAndData;
 use super::names::{check_name, fails};
 use crate::encode::{INODE_SIZE, entry_bytes, type_of};
 use crate::layout::{INLINE_MAX, Inode, Key};
-use crate::lebs::Lebs;
 use crate::mount::Ubifs;
 use crate::read::Entry;
 
@@ -50,7 +49,7 @@ const fn is_directory(entry: &Entry) -> bool {
     entry.file_type == type_of(FileKind::Directory)
 }
 
-impl<L: Lebs> Ubifs<L> {
+impl Ubifs {
     /// Gives an inode another name or directory.
     pub(super) fn move_name(&mut self, from: Named<'_>, to: Named<'_>, flags: RenameFlags) -> Result<()> {
         let source = self.changed_directory(from.0)?;

@@ -11,7 +11,6 @@ use super::inodes::InodeAndData;
 use super::names::fails;
 use crate::encode::{INODE_SIZE, entry_bytes, raw, type_of, value_bytes};
 use crate::layout::{INLINE_MAX, INODE_XATTR, Inode, Key, NAME_MAX, XATTR_MODE};
-use crate::lebs::Lebs;
 use crate::mount::Ubifs;
 
 /// Prefixes of names that Linux stores.
@@ -46,7 +45,7 @@ fn count(host: &mut Inode, name: &[u8], value: usize, is_new: bool) {
     host.xattr_name_bytes.set(change(host.xattr_name_bytes.get(), name.len() as u32));
 }
 
-impl<L: Lebs> Ubifs<L> {
+impl Ubifs {
     fn set_value(&mut self, number: u32, name: &[u8], value: &[u8]) -> Result<()> {
         check(name, value)?;
         let mut host = self.inode(number)?;
@@ -126,7 +125,7 @@ impl<L: Lebs> Ubifs<L> {
     }
 }
 
-impl<L: Lebs> XattrChanges for Ubifs<L> {
+impl XattrChanges for Ubifs {
     fn set_xattr(&mut self, inode: InodeNumber, name: &[u8], value: &[u8]) -> Result<()> {
         self.writer()?;
         let number = self.number(inode)?;

@@ -1,6 +1,7 @@
 //! Files of the UBIFS in a volume of UBI are changed.
 
 use nandkit_flash_image::{DumpFlash, Image};
+use nandkit_ubifs::Lebs;
 use nandkit_vfs::Result;
 
 use super::writing::{self, Attached};
@@ -36,7 +37,7 @@ impl ChangeFormat for UbiFormat {
             return Err(volume::none_to_change(device, how.options));
         };
         writing::resize_as_asked(&mut writer, number)?;
-        let lebs = WritableLebs::new(writer, number);
+        let lebs = Box::new(WritableLebs::new(writer, number));
         let opened =
             ubifs::changing(lebs, dump_of, compression, &how.clock).map_err(|error| volume::of(&name, error))?;
         let bad = damage.into_iter().filter(|finding| !finding.is_harmless()).collect();
@@ -46,6 +47,7 @@ impl ChangeFormat for UbiFormat {
 }
 
 /// Ends the changes of a device.
-fn dump_of(lebs: WritableLebs<HeldDump>) -> Result<DumpFlash> {
-    Ok(lebs.into_device().finish()?.into_dump())
+fn dump_of(lebs: Box<dyn Lebs>) -> Option<Result<DumpFlash>> {
+    let lebs: Box<WritableLebs<HeldDump>> = lebs.downcast()?;
+    Some(lebs.into_device().finish().map(HeldDump::into_dump))
 }

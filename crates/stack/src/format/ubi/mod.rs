@@ -149,7 +149,7 @@ impl OpenVolume for Shared {
 
 /// A UBIFS volume, and what is wrong with the device below it.
 struct OnUbi {
-    volume: Ubifs<volume::VolumeLebs>,
+    volume: Ubifs,
     below: Vec<(Option<InodeNumber>, Finding)>,
 }
 

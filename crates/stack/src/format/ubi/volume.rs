@@ -133,9 +133,9 @@ pub(super) fn damaged(device: &Device) -> Vec<Finding> {
 }
 
 /// Mounts the UBIFS in a volume.
-pub(super) fn mounted(device: Arc<Device>, index: usize) -> std::result::Result<Ubifs<VolumeLebs>, FormatError> {
+pub(super) fn mounted(device: Arc<Device>, index: usize) -> std::result::Result<Ubifs, FormatError> {
     let name = device.volumes().get(index).map_or_else(String::new, |volume| volume.file_name.clone());
-    Ubifs::mount(VolumeLebs { device, index }).map_err(|error| of(&name, error))
+    Ubifs::mount(Box::new(VolumeLebs { device, index })).map_err(|error| of(&name, error))
 }
 
 /// An error of mounting the UBIFS in the volume of this name.

@@ -8,7 +8,7 @@ use nandkit_flash_image::{DumpFlash, Image};
 use nandkit_ubifs::{Lebs, Ubifs, WriteOptions};
 use nandkit_units::Clock;
 use nandkit_vfs::check::Finding;
-use nandkit_vfs::{Changes, FileSystem, InodeNumber, Result};
+use nandkit_vfs::{Changes, ErrorKind, FileSystem, FsError, InodeNumber, Result};
 
 use super::build::COMPRESSIONS;
 use super::lebs::DumpLebs;
@@ -48,23 +48,29 @@ impl ChangeFormat for UbifsFormat {
         layout.size = layout.size.map(|size| size - size % layout.stored_block().max(1));
         let held = Arc::new(AtomicBool::new(how.in_place));
         let dump = HeldDump::new(DumpFlash::new(image, layout)?, &held, how.in_place);
-        let opened = changing(DumpLebs::new(dump), |lebs| Ok(lebs.into_dump()), compression, &how.clock)?;
+        let opened = changing(Box::new(DumpLebs::new(dump)), dump_of, compression, &how.clock)?;
         Ok(OpenedForChanges { held, ..opened })
     }
 }
 
+/// Ends the changes of LEBs and returns the dump of which they are made; `None` if they are others.
+pub(in crate::format) type IntoDump = fn(Box<dyn Lebs>) -> Option<Result<DumpFlash>>;
+
+fn dump_of(lebs: Box<dyn Lebs>) -> Option<Result<DumpFlash>> {
+    lebs.downcast().map(|lebs: Box<DumpLebs>| Ok(lebs.into_dump()))
+}
+
 /// A volume that is changed.
-struct ChangingUbifs<L> {
-    volume: Ubifs<L>,
-    /// Returns the dump of which the LEBs are made.
-    into_dump: fn(L) -> Result<DumpFlash>,
+struct ChangingUbifs {
+    volume: Ubifs,
+    into_dump: IntoDump,
 }
 
 /// Mounts a volume for changes. A damaged one is mounted for reading, so that its damage is told:
 /// it refuses changes.
-pub(in crate::format) fn changing<L: Lebs + 'static>(
-    lebs: L,
-    into_dump: fn(L) -> Result<DumpFlash>,
+pub(in crate::format) fn changing(
+    lebs: Box<dyn Lebs>,
+    into_dump: IntoDump,
     compression: Option<Compression>,
     clock: &Clock,
 ) -> Result<OpenedForChanges> {
@@ -87,7 +93,7 @@ pub(in crate::format) fn changing<L: Lebs + 'static>(
     Ok(OpenedForChanges { volume, notes, bad: Vec::new(), held: Arc::default() })
 }
 
-impl<L: Lebs> OpenVolume for ChangingUbifs<L> {
+impl OpenVolume for ChangingUbifs {
     fn fs(&self) -> &dyn FileSystem {
         &self.volume
     }
@@ -97,7 +103,7 @@ impl<L: Lebs> OpenVolume for ChangingUbifs<L> {
     }
 }
 
-impl<L: Lebs> ChangingVolume for ChangingUbifs<L> {
+impl ChangingVolume for ChangingUbifs {
     fn changes(&mut self) -> &mut dyn Changes {
         &mut self.volume
     }
@@ -109,6 +115,7 @@ impl<L: Lebs> ChangingVolume for ChangingUbifs<L> {
     fn finish(mut self: Box<Self>) -> Result<DumpFlash> {
         self.volume.unmount()?;
         let Self { volume, into_dump } = *self;
-        into_dump(volume.into_lebs())
+        let others = || FsError::new(ErrorKind::Device, "the volume stands on LEBs of no dump");
+        into_dump(volume.into_lebs()).ok_or_else(others)?
     }
 }

@@ -72,12 +72,12 @@ impl Statistics for Counters {
 
 /// A volume that publishes its counters after each change.
 pub(super) struct Counted {
-    fs: Ubifs<ChipLebs>,
+    fs: Ubifs,
     published: Arc<Mutex<Counters>>,
 }
 
 impl Counted {
-    pub fn new(fs: Ubifs<ChipLebs>) -> Self {
+    pub fn new(fs: Ubifs) -> Self {
         let counted = Self { fs, published: Arc::default() };
         counted.publish();
         counted
@@ -90,11 +90,12 @@ impl Counted {
 
     /// Publishes the counters. Cost: an uncontended lock and a copy.
     fn publish(&self) {
-        let now = Counters { ubifs: self.fs.write_counters(), ubi: self.fs.lebs().device().counters() };
+        let ubi = self.fs.lebs().downcast_ref().map(|lebs: &ChipLebs| lebs.device().counters());
+        let now = Counters { ubifs: self.fs.write_counters(), ubi: ubi.unwrap_or_default() };
         *self.published.lock().unwrap_or_else(PoisonError::into_inner) = now;
     }
 
-    fn change<T>(&mut self, change: impl FnOnce(&mut Ubifs<ChipLebs>) -> Result<T>) -> Result<T> {
+    fn change<T>(&mut self, change: impl FnOnce(&mut Ubifs) -> Result<T>) -> Result<T> {
         let result = change(&mut self.fs);
         self.publish();
         result

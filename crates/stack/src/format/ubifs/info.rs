@@ -1,12 +1,12 @@
 //! Facts about a UBIFS volume for `info`.
 
-use nandkit_ubifs::{Lebs, Ubifs};
+use nandkit_ubifs::Ubifs;
 
 use super::NAME;
 use crate::format::Fact;
 
 /// The facts of a volume.
-pub fn facts<L: Lebs>(volume: &Ubifs<L>) -> Vec<Fact> {
+pub fn facts(volume: &Ubifs) -> Vec<Fact> {
     let facts = volume.facts();
     let shape = format!(
         "UBIFS, format {}, {} of up to {} LEBs of {} bytes, written in units of {}",
@@ -30,7 +30,7 @@ pub fn facts<L: Lebs>(volume: &Ubifs<L>) -> Vec<Fact> {
 }
 
 /// Notes about a volume: whether a part of it cannot be shown.
-pub fn notes<L: Lebs>(volume: &Ubifs<L>) -> Vec<String> {
+pub fn notes(volume: &Ubifs) -> Vec<String> {
     let encrypted = volume.facts().may_be_encrypted;
     let note = "the volume may hold encrypted files, whose content and names are not shown";
     encrypted.then(|| note.to_owned()).into_iter().collect()

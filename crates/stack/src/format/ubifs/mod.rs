@@ -13,7 +13,7 @@ mod ubi_lebs;
 use std::sync::Arc;
 
 use nandkit_flash_image::ImageLayout;
-use nandkit_ubifs::{Lebs, Ubifs};
+use nandkit_ubifs::Ubifs;
 use nandkit_units::{StatisticDefinition, Statistics as _};
 use nandkit_vfs::check::{Finding, Report};
 use nandkit_vfs::{FileSystem, InodeNumber};
@@ -110,7 +110,7 @@ impl EmulateFormat for UbifsFormat {
     }
 }
 
-impl<L: Lebs> OpenVolume for Ubifs<L> {
+impl OpenVolume for Ubifs {
     fn fs(&self) -> &dyn FileSystem {
         self
     }
@@ -121,9 +121,12 @@ impl<L: Lebs> OpenVolume for Ubifs<L> {
 }
 
 /// Mounts the volume of a dump for reading.
-fn mount(medium: Medium) -> Result<Ubifs<DumpLebs>, FormatError> {
+fn mount(medium: Medium) -> Result<Ubifs, FormatError> {
     match medium {
-        Medium::Dump(dump) => Ok(Ubifs::mount(DumpLebs::new(HeldDump::new(dump.device, &Arc::default(), false)))?),
+        Medium::Dump(dump) => {
+            let lebs = DumpLebs::new(HeldDump::new(dump.device, &Arc::default(), false));
+            Ok(Ubifs::mount(Box::new(lebs))?)
+        }
         _ => Err(FormatError::Unfit("UBIFS stands on UBI, not on a bare device".to_owned())),
     }
 }

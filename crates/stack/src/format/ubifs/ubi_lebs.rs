@@ -70,7 +70,7 @@ impl<F: Flash> VolumeView<'_, F> {
     }
 }
 
-impl<F: Flash> Lebs for WritableLebs<F> {
+impl<F: Flash + 'static> Lebs for WritableLebs<F> {
     fn leb_size(&self) -> u32 {
         self.view().leb_size()
     }
@@ -92,7 +92,7 @@ impl<F: Flash> Lebs for WritableLebs<F> {
     }
 }
 
-impl<F: Flash> LebWriter for WritableLebs<F> {
+impl<F: Flash + 'static> LebWriter for WritableLebs<F> {
     fn write(&mut self, leb: u32, offset: u32, data: &[u8]) -> Result<()> {
         self.device.write_leb(self.volume, Leb(leb), offset, data)
     }
