@@ -47,7 +47,7 @@ fn without_a_device_each_file_system_stands_where_it_belongs_and_the_output_says
         assert!(value["metrics"].to_string().contains(name), "{name}");
     }
     let directory = tempfile::tempdir().expect("a directory");
-    let text = succeeds(directory.path(), &[&["compare"], &SHORT[..]].concat());
+    let text = succeeds(directory.path(), &[&["compare", "--fs", "fat,jffs2"], &SHORT[..]].concat());
     assert!(text.contains("The host: 4 MiB") && text.contains("made for bare flash"), "{text}");
 }
 

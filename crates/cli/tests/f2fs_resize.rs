@@ -159,7 +159,7 @@ impl Change {
 fn a_resize_that_is_cut_off_leaves_the_old_volume_or_the_new_one() {
     let directory = with_image();
     let path = directory.path();
-    for size in ["300M", "90M"] {
+    for size in ["200M", "90M"] {
         let change = Change::new(path, size);
         let (journal, longest) = (change.journal(path), change.longest());
         for length in [48, journal.len() - 1] {
@@ -198,7 +198,7 @@ fn a_resize_that_is_cut_off_leaves_the_old_volume_or_the_new_one() {
 fn a_killed_resize_leaves_one_of_both_sizes() {
     let directory = with_image();
     let path = directory.path();
-    for size in ["300M", "90M"] {
+    for size in ["200M", "90M"] {
         let change = Change::new(path, size);
         let last = *change.changed.keys().next_back().expect("changes");
         let mut seen = [0, 0];
@@ -212,7 +212,7 @@ fn a_killed_resize_leaves_one_of_both_sizes() {
         assert!(seen.iter().all(|count| *count > 0), "{size}: {seen:?}");
     }
     // The file could not even become longer.
-    let change = Change::new(path, "300M");
+    let change = Change::new(path, "200M");
     change.put(path, change.lengths[0], &[], None);
     change.die_behind(path, change.lengths[0] / BLOCK as u64);
     change.judge(path, false, "too long a file");

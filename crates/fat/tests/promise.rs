@@ -98,7 +98,7 @@ const VOLATILE: [(DeviceCutMoment, Survival); 3] = [
 /// Runs the number of rounds that the environment asks for, with at least `each_round` cuts each.
 fn cuts(kind: FatKind, steps: u32, each_round: u64) {
     // More by `NANDKIT_ROUNDS=50 cargo test -p nandkit-fat --test all promise::`.
-    let rounds = rounds::count(2);
+    let rounds = rounds::count(1);
     let mut cuts = 0;
     for (seed, options) in
         (0..rounds).flat_map(|n| [(3 * n, WRITE_THROUGH), (3 * n + 1, WRITE_BACK), (3 * n + 2, WRITE_BACK)])

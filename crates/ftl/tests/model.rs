@@ -11,7 +11,7 @@ use nandkit_testkit::rounds;
 
 /// How many operations per geometry: 60,000, or what the environment says.
 fn operations() -> usize {
-    rounds::count(60_000) as usize
+    rounds::count(40_000) as usize
 }
 
 /// Operations after which the device is dropped or closed, in turn, and opened again.

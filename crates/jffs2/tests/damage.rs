@@ -20,7 +20,7 @@ use nandkit_vfs::check::{Kind as _, Report};
 use rayon::iter::{IntoParallelIterator, ParallelIterator};
 
 /// Number of damaged images of each kind of flash; more by `NANDKIT_ROUNDS`.
-const IMAGES: u64 = 1200;
+const IMAGES: u64 = 700;
 const BLANK_BLOCKS: usize = 3;
 
 /// The big-endian cleanmarker in the OOB of 512-byte pages, from this byte on.

@@ -95,7 +95,7 @@ fn nor_conforms() {
 /// Number of operations for each shape; more by `NANDKIT_ROUNDS`.
 #[test]
 fn agrees_with_the_model() {
-    let operations = rounds::count(2000) as u32;
+    let operations = rounds::count(1400) as u32;
     for (seed, (name, options)) in shapes().into_iter().enumerate() {
         let mut plan = Plan::new(seed as u64 + 1, operations, MODEL);
         let rarer = (operations / 10_000).max(1);
