@@ -53,3 +53,4 @@ mod shipped;
 mod ubi;
 mod ubi_volumes;
 mod ubifs_changes;
+mod ubifs_repair;

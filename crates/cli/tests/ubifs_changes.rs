@@ -19,7 +19,7 @@ fn read(path: &Path, image: &str) -> Vec<u8> {
 
 /// An image of mkfs.ubifs and ubinize: a static volume `kernel` in PEBs 2 and 3, and `rootfs` with
 /// room for 8 MiB; all erase counters are 5. `rootfs` alone is a file too.
-fn with_tools(path: &Path, image: &str) {
+pub fn with_tools(path: &Path, image: &str) {
     let volumes = "[k]\nmode=ubi\nimage=kernel\nvol_id=0\nvol_type=static\nvol_name=kernel\n\
          [r]\nmode=ubi\nimage=rootfs\nvol_id=1\nvol_type=dynamic\nvol_name=rootfs\nvol_size=8MiB\n";
     fs::write(path.join("volumes"), volumes).expect("written");
@@ -33,13 +33,13 @@ fn with_tools(path: &Path, image: &str) {
 }
 
 /// The data of an image on pages with a blank OOB behind each, up to 12 MiB.
-fn with_oob(plain: &[u8]) -> Vec<u8> {
+pub fn with_oob(plain: &[u8]) -> Vec<u8> {
     let mut whole = plain.to_vec();
     whole.resize(12 << 20, 0xFF);
     whole.chunks(PAGE).flat_map(|page| page.iter().copied().chain([0xFF; OOB])).collect()
 }
 
-fn without_oob(dump: &[u8]) -> Vec<u8> {
+pub fn without_oob(dump: &[u8]) -> Vec<u8> {
     dump.chunks(PAGE + OOB).flat_map(|page| page[..PAGE].iter().copied()).collect()
 }
 

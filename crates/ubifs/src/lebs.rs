@@ -1,6 +1,7 @@
 //! What UBIFS stands on: logical erase blocks with numbers.
 
 use std::any::Any;
+use std::sync::Arc;
 
 use nandkit_vfs::{ErrorKind, FsError, Result};
 
@@ -24,6 +25,25 @@ pub trait Lebs: Any + Send + Sync {
     /// The side that writes; `None` if the medium is for reading.
     fn writer(&mut self) -> Option<&mut dyn LebWriter> {
         None
+    }
+}
+
+/// LEBs that several readers share.
+impl Lebs for Arc<dyn Lebs> {
+    fn leb_size(&self) -> u32 {
+        (**self).leb_size()
+    }
+
+    fn leb_count(&self) -> u32 {
+        (**self).leb_count()
+    }
+
+    fn mapped(&self) -> u32 {
+        (**self).mapped()
+    }
+
+    fn read(&self, leb: u32, offset: u32, into: &mut [u8]) -> Result<()> {
+        (**self).read(leb, offset, into)
     }
 }
 

@@ -100,19 +100,27 @@ impl Ubifs {
         into.fill(0);
         let Some(key) = Key::data(inode, block) else { return Ok(()) };
         let Some(place) = self.tree.first(key) else { return Ok(()) };
-        let wrong = |what: &str| corrupt(format!("block {block} of inode {inode}: {what}"));
         let (data, packed) = self.data_at(key, place)?;
-        let size = data.size.get() as usize;
-        let Some(out) = into.get_mut(..size).filter(|_| size > 0) else {
-            return Err(wrong(&format!("{size} bytes; expected 1 to {BLOCK_SIZE}")));
-        };
-        let is_right = match data.compression.get() {
-            compression::NONE => decompress(Compression::None, packed.get(..size).unwrap_or(&packed), out).is_ok(),
-            compression::LZO => decompress(Compression::Lzo, &packed, out).is_ok(),
-            compression::ZLIB => inflate_raw(&packed, out),
-            compression::ZSTD => decompress(Compression::Zstd, &packed, out).is_ok(),
-            other => return Err(wrong(&format!("compression {other}; known are 0 to 3"))),
-        };
-        is_right.then_some(()).ok_or_else(|| wrong("its data cannot be decompressed"))
+        unpack(&data, &packed, into).map_err(|what| corrupt(format!("block {block} of inode {inode}: {what}")))
     }
+}
+
+/// Decompresses the data of a node; what is wrong with them else.
+pub(crate) fn unpack(
+    data: &Data,
+    packed: &[u8],
+    into: &mut [u8; BLOCK_SIZE as usize],
+) -> std::result::Result<(), String> {
+    let size = data.size.get() as usize;
+    let Some(out) = into.get_mut(..size).filter(|_| size > 0) else {
+        return Err(format!("{size} bytes; expected 1 to {BLOCK_SIZE}"));
+    };
+    let is_right = match data.compression.get() {
+        compression::NONE => decompress(Compression::None, packed.get(..size).unwrap_or(packed), out).is_ok(),
+        compression::LZO => decompress(Compression::Lzo, packed, out).is_ok(),
+        compression::ZLIB => inflate_raw(packed, out),
+        compression::ZSTD => decompress(Compression::Zstd, packed, out).is_ok(),
+        other => return Err(format!("compression {other}; known are 0 to 3")),
+    };
+    is_right.then_some(()).ok_or_else(|| "its data cannot be decompressed".to_owned())
 }

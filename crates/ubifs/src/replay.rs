@@ -21,7 +21,8 @@ use crate::tree::Tree;
 use crate::walk::{Rest, nodes_of};
 
 /// What a node of a bud changes.
-enum Change {
+#[derive(Clone, Debug)]
+pub(crate) enum Change {
     Inode { inode: u32, size: u64, is_deletion: bool },
     Data { key: Key, end: u64 },
     Name { key: Key, name: Vec<u8>, is_removal: bool },
@@ -192,7 +193,7 @@ fn drop_incomplete_group(
 }
 
 /// What a node changes; `None` for a node that is none of the tree's.
-fn change_of(node: &Node) -> Option<Change> {
+pub(crate) fn change_of(node: &Node) -> Option<Change> {
     match node.node_type {
         node_type::INODE => {
             let (inode, _) = node.body::<Inode>()?;

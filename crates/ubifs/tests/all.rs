@@ -1,12 +1,14 @@
 //! One program of all tests.
 
 mod cuts;
+mod damages;
 mod full;
 mod hostile;
 mod images;
 mod journal;
 mod mkfs;
 mod nodes;
+mod repair;
 mod strict_lebs;
 mod volume;
 mod write;

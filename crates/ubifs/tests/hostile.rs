@@ -12,6 +12,7 @@ use nandkit_vfs::{Changes, FileSystem, NewNode};
 
 use crate::images::made;
 use crate::nodes::{is_of_type, mend, nodes};
+use crate::repair::repaired;
 
 const LEB_SIZE: u32 = 15_360;
 
@@ -66,12 +67,14 @@ fn hostile_volumes_are_mounted_or_refused() {
     let nodes = nodes(&image.bytes);
     // Superblock, master and index nodes are few: half of the rounds damage them alone.
     let few: Vec<_> = nodes.iter().copied().filter(|(place, _)| matches!(image.bytes[place + 20], 6..=10)).collect();
-    let (mut mounted, mut written) = (0, 0);
-    for round in &mut Rounds::of(600) {
+    let (mut mounted, mut written, mut repairs) = (0, 0, 0);
+    for round in &mut Rounds::of(400) {
         let mut random = Random::new(round, "hostile");
         let mut bytes = image.bytes.clone();
         damage(&mut bytes, if round % 2 == 0 { &nodes } else { &few }, &mut random);
-        let Ok(volume) = Ubifs::mount(Box::new(LebBytes { bytes, leb_size: LEB_SIZE })) else { continue };
+        let damaged = LebBytes { bytes, leb_size: LEB_SIZE };
+        repairs += u64::from(repaired(&damaged, &format!("round {round}")).is_ok());
+        let Ok(volume) = Ubifs::mount(Box::new(damaged)) else { continue };
         mounted += 1;
         roam(&volume, 300);
         volume.check().expect("a check");
@@ -79,6 +82,7 @@ fn hostile_volumes_are_mounted_or_refused() {
     }
     assert!(mounted > 50, "{mounted} of the volumes could be mounted");
     assert!(written > 10, "{written} of the volumes could be written");
+    assert!(repairs > 200, "{repairs} of the volumes could be repaired");
 }
 
 #[test]

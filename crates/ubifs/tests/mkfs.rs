@@ -13,8 +13,15 @@ use crate::images::made;
 
 /// The LEBs of a new volume, one behind the other.
 pub struct Image {
-    bytes: Vec<u8>,
+    pub bytes: Vec<u8>,
     leb_size: u32,
+}
+
+impl Image {
+    /// An empty one.
+    pub fn new(leb_size: u32) -> Self {
+        Self { bytes: Vec::new(), leb_size }
+    }
 }
 
 impl LebSink for Image {
@@ -30,7 +37,7 @@ impl LebSink for Image {
 
 /// The volume of a tree.
 pub fn built(tree: &dyn SourceTree, options: &BuildOptions) -> Result<LebBytes> {
-    let mut image = Image { bytes: Vec::new(), leb_size: options.leb_size };
+    let mut image = Image::new(options.leb_size);
     let report = build(tree, options, &mut image, &|_| {})?;
     image.bytes.resize(report.leb_count as usize * options.leb_size as usize, 0xFF);
     Ok(LebBytes { bytes: image.bytes, leb_size: options.leb_size })

@@ -1,9 +1,9 @@
-//! `cargo xtask kernel ubifs-recover`: UBIFS volumes that nandkit wrote, cut off at any moment or
-//! unmounted, recovered by Linux and by nandkit.
+//! `cargo xtask kernel ubifs-recover`: UBIFS volumes that nandkit wrote, cut off at any moment,
+//! recovered by Linux and by nandkit.
 //!
-//! The test of cuts leaves volumes. Linux mounts each, with all of its own checks on, must see the
-//! tree that nandkit sees, commits, and writes until it collects; nandkit must read what Linux
-//! left.
+//! The test of cuts leaves volumes, of which each third one lost its index and was repaired. Linux
+//! mounts each, with all of its own checks on, must see the tree that nandkit sees, commits, and
+//! writes until it collects; nandkit must read what Linux left.
 
 use std::fs;
 use std::path::Path;

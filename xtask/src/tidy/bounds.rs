@@ -17,7 +17,7 @@ pub const FORMATS: &[FormatBound] = &[
     FormatBound { name: "fat", files_max: 7 },
     // Its command stands in the lists of commands.
     FormatBound { name: "ubi", files_max: 8 },
-    FormatBound { name: "ubifs", files_max: 6 },
+    FormatBound { name: "ubifs", files_max: 7 },
 ];
 
 /// Public modules that a crate may have.

@@ -22,9 +22,8 @@ use crate::encode::{self, EntryOf, device_bytes, entry_bytes, type_of, value_byt
 use crate::layout::{INLINE_MAX, INODE_COMPRESSED, INODE_XATTR, Key, NAME_MAX, ROOT, XATTR_MODE};
 use crate::pack::code_of;
 use content::Block;
-use index::Leaf;
+pub(crate) use finish::{Identity, NewVolume};
 use inode::InodeExtra;
-use main_area::MainArea;
 
 /// Where the LEBs of a new volume go.
 pub trait LebSink: Send {
@@ -78,8 +77,7 @@ pub fn build(
     let pool = rayon::ThreadPoolBuilder::new().num_threads(options.threads).build().map_err(|error| {
         FsError::new(ErrorKind::InvalidArgument, format!("cannot start {} threads: {error}", options.threads))
     })?;
-    let areas = options.areas();
-    let mut builder = Builder::new(tree.nodes(), options, MainArea::new(options, sink, areas.main_first))?;
+    let mut builder = Builder::new(tree.nodes(), options, sink)?;
     let batches = source::batches(tree.nodes());
     let mut blocks: Vec<Vec<Block>> = Vec::new();
     let mut done = 0;
@@ -97,25 +95,22 @@ pub fn build(
         progress(done);
     }
     builder.inodes_and_names()?;
-    builder.finish(&areas)
+    builder.finish()
 }
 
 /// The state of the volume under construction.
 struct Builder<'a> {
     nodes: &'a [SourceNode],
     options: &'a BuildOptions,
-    area: MainArea<'a>,
-    leaves: Vec<Leaf>,
+    volume: NewVolume<'a>,
     /// The inode number of each node.
     numbers: Vec<u32>,
-    highest: u32,
-    sequence: u64,
     report: BuildReport,
     node: Vec<u8>,
 }
 
 impl<'a> Builder<'a> {
-    fn new(nodes: &'a [SourceNode], options: &'a BuildOptions, area: MainArea<'a>) -> Result<Self> {
+    fn new(nodes: &'a [SourceNode], options: &'a BuildOptions, sink: &'a mut dyn LebSink) -> Result<Self> {
         let mut numbers = Vec::with_capacity(nodes.len());
         let mut highest = FIRST_INODE;
         for (index, node) in nodes.iter().enumerate() {
@@ -129,20 +124,15 @@ impl<'a> Builder<'a> {
                 }
             });
         }
-        let (leaves, report) = (Vec::new(), BuildReport::default());
-        Ok(Self { nodes, options, area, leaves, numbers, highest, sequence: 0, report, node: Vec::new() })
-    }
-
-    fn next_sequence(&mut self) -> u64 {
-        self.sequence += 1;
-        self.sequence
+        let mut volume = NewVolume::new(options, sink);
+        volume.highest = highest;
+        Ok(Self { nodes, options, volume, numbers, report: BuildReport::default(), node: Vec::new() })
     }
 
     /// Writes the node that was encoded, which is found by this key.
     fn put(&mut self, key: Key, name: &[u8]) -> Result<()> {
-        let place = self.area.put(&self.node, false)?;
+        self.volume.put(key, name, &self.node)?;
         self.node.clear();
-        self.leaves.push(Leaf::new(key, name, place));
         Ok(())
     }
 
@@ -151,7 +141,7 @@ impl<'a> Builder<'a> {
             let number = self.numbers.get(block.node).copied().unwrap_or(ROOT);
             let too_big = || refused(self.nodes, block.node, ErrorKind::FileTooBig, "the file is too large");
             let key = Key::data(number, block.number).ok_or_else(too_big)?;
-            let sequence = self.next_sequence();
+            let sequence = self.volume.next_sequence();
             encode::data(key, block.size, block.compression, &block.bytes, sequence, &mut self.node);
             self.put(key, &[])?;
             self.report.data_nodes += 1;
@@ -185,7 +175,7 @@ impl<'a> Builder<'a> {
     }
 
     fn entry(&mut self, of: &EntryOf<'_>) -> Result<()> {
-        let sequence = self.next_sequence();
+        let sequence = self.volume.next_sequence();
         encode::entry(of, sequence, &mut self.node);
         self.put(of.key(), of.name)
     }
@@ -210,7 +200,7 @@ impl<'a> Builder<'a> {
         let compression = code_of(self.options.compression);
         let extra = InodeExtra {
             number,
-            sequence: self.next_sequence(),
+            sequence: self.volume.next_sequence(),
             size,
             links,
             mode: node.kind.mode() | u32::from(node.mode),
@@ -226,8 +216,8 @@ impl<'a> Builder<'a> {
 
     /// Writes an attribute: an inode with the value, and an entry that leads from the file to it.
     fn attribute(&mut self, node: &SourceNode, number: u32, name: &[u8], value: &[u8]) -> Result<()> {
-        self.highest += 1;
-        let value_inode = self.highest;
+        self.volume.highest += 1;
+        let value_inode = self.volume.highest;
         self.entry(&EntryOf {
             key_hash: 0,
             parent: number,
@@ -238,7 +228,7 @@ impl<'a> Builder<'a> {
         })?;
         let extra = InodeExtra {
             number: value_inode,
-            sequence: self.next_sequence(),
+            sequence: self.volume.next_sequence(),
             size: value.len() as u64,
             links: 1,
             mode: XATTR_MODE,
@@ -247,6 +237,14 @@ impl<'a> Builder<'a> {
         };
         inode::inode(node, &extra, value, &mut self.node);
         self.put(Key::inode(value_inode), &[])
+    }
+}
+
+impl Builder<'_> {
+    fn finish(self) -> Result<BuildReport> {
+        let (index_bytes, leb_count) = self.volume.finish(&Identity::default())?;
+        let BuildOptions { leb_count_max, leb_size, .. } = *self.options;
+        Ok(BuildReport { index_bytes, leb_count, leb_count_max, leb_size, ..self.report })
     }
 }
 

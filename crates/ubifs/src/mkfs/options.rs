@@ -153,6 +153,11 @@ impl BuildOptions {
         Areas { log_lebs, lpt_lebs, is_lpt_big, main_first: before_lpt.saturating_add(lpt_lebs), bud_bytes_max }
     }
 
+    /// LEBs in front of the main area.
+    pub(crate) fn front_lebs(&self) -> u32 {
+        self.areas().main_first
+    }
+
     /// The geometry of the tree of properties for a volume that has so many LEBs now.
     pub(super) fn lpt(&self, areas: &Areas, leb_count: u32) -> LptGeometry {
         let (main, grows) = (leb_count - areas.main_first, self.leb_count_max - leb_count);

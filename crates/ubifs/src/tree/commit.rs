@@ -1,6 +1,8 @@
 //! What a commit and the collector need of the index: which nodes to write, their bytes, and the
 //! places that are out of use then.
 
+use std::ops::RangeInclusive;
+
 use zerocopy::IntoBytes;
 
 use super::{NOWHERE, NodeId, Tree};
@@ -11,7 +13,12 @@ impl Tree {
     /// Whether nothing of the index on flash was left out or mended: a damaged index must not be
     /// written.
     pub fn is_whole(&self) -> bool {
-        self.is_whole
+        self.lost.is_empty()
+    }
+
+    /// Ranges of keys of which something was left out or mended.
+    pub fn lost(&self) -> &[RangeInclusive<Key>] {
+        &self.lost
     }
 
     /// The number of leaves.

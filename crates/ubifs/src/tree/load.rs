@@ -1,5 +1,7 @@
 //! The index from flash.
 
+use std::ops::RangeInclusive;
+
 use nandkit_vfs::check::Findings;
 use nandkit_vfs::{ErrorKind, Result};
 use zerocopy::FromBytes;
@@ -13,6 +15,9 @@ use crate::node::{self, Node, Place};
 /// The most levels of an index (`UBIFS_MAX_LEVELS`).
 const LEVELS_MAX: u16 = 512;
 
+/// All keys.
+const ALL: RangeInclusive<Key> = Key::new(0, 0)..=Key::new(u32::MAX, u32::MAX);
+
 /// A node that is to be read, and what the branch to it promises.
 struct Pending {
     place: Place,
@@ -22,6 +27,13 @@ struct Pending {
     level: Option<u16>,
     first: Key,
     last: Key,
+}
+
+impl Pending {
+    /// The keys below it.
+    const fn keys(&self) -> RangeInclusive<Key> {
+        self.first..=self.last
+    }
 }
 
 impl Tree {
@@ -48,21 +60,21 @@ impl Tree {
         let root =
             Place { leb: master.root_leb.get(), offset: master.root_offset.get(), length: master.root_length.get() };
         let mut left = u64::from(lebs.leb_size()) * u64::from(lebs.mapped());
-        let (first, last) = (Key::new(0, 0), Key::new(u32::MAX, u32::MAX));
+        let (first, last) = (*ALL.start(), *ALL.end());
         let mut pending = vec![Pending { place: root, branch: None, level: None, first, last }];
         while let Some(next) = pending.pop() {
             let place = next.place;
             left = match left.checked_sub(place.length.min(lebs.leb_size()).into()) {
                 Some(left) => left,
                 None => {
-                    loader.tell(place, "more index nodes than the volume has space for: the rest is left out");
+                    loader.tell(place, ALL, "more index nodes than the volume has space for: the rest is left out");
                     break;
                 }
             };
             let node = match node::read(lebs, place, node_type::INDEX) {
                 Ok(node) => node,
                 Err(error) if error.kind == ErrorKind::Corrupt && next.level.is_some() => {
-                    loader.tell(place, &error.detail);
+                    loader.tell(place, next.keys(), &error.detail);
                     continue;
                 }
                 Err(error) => return Err(error),
@@ -86,8 +98,9 @@ struct Loader<'a> {
 }
 
 impl Loader<'_> {
-    fn tell(&mut self, place: Place, detail: &str) {
-        self.tree.is_whole = false;
+    /// Tells what is wrong with a node; something of these keys is lost.
+    fn tell(&mut self, place: Place, keys: RangeInclusive<Key>, detail: &str) {
+        self.tree.lost.push(keys);
         self.findings.add(damage::at(DamageKind::Index, self.lebs, place, detail));
     }
 
@@ -96,26 +109,34 @@ impl Loader<'_> {
     fn decode(&mut self, node: &Node, expected: &Pending) -> Option<(u16, Vec<Entry>)> {
         let place = expected.place;
         let Some((index, branches)) = node.body::<Index>() else {
-            self.tell(place, "an index node that is too short");
+            self.tell(place, expected.keys(), "an index node that is too short");
             return None;
         };
         let level = index.level.get();
-        if let Some(expected) = expected.level.filter(|expected| *expected != level) {
-            self.tell(place, &format!("an index node of level {level}; expected {expected}"));
+        if let Some(right) = expected.level.filter(|right| *right != level) {
+            self.tell(place, expected.keys(), &format!("an index node of level {level}; expected {right}"));
             return None;
         }
         if level >= LEVELS_MAX {
-            self.tell(place, &format!("an index node of level {level}; the highest is {}", LEVELS_MAX - 1));
+            self.tell(
+                place,
+                expected.keys(),
+                &format!("an index node of level {level}; the highest is {}", LEVELS_MAX - 1),
+            );
             return None;
         }
         let (children, held) = (usize::from(index.children.get()), branches.len() / size_of::<Branch>());
         if children > held {
-            self.tell(place, &format!("an index node with {children} branches and space for {held}"));
+            self.tell(place, expected.keys(), &format!("an index node with {children} branches and space for {held}"));
         } else if children > self.tree.fanout {
             let most = self.tree.fanout;
-            self.tell(place, &format!("an index node with {children} branches; the volume's have at most {most}"));
+            self.tell(
+                place,
+                expected.keys(),
+                &format!("an index node with {children} branches; the volume's have at most {most}"),
+            );
         } else if children == 0 {
-            self.tell(place, "an index node without branches");
+            self.tell(place, expected.keys(), "an index node without branches");
         }
         let mut entries = Vec::with_capacity(children.min(held));
         let branches = branches.chunks_exact(size_of::<Branch>()).take(children);
@@ -126,14 +147,18 @@ impl Loader<'_> {
         }));
         // Searches rely on the order.
         if !entries.is_sorted_by_key(|entry| entry.key) {
-            self.tell(place, "an index node whose keys are not in order");
+            self.tell(place, expected.keys(), "an index node whose keys are not in order");
             entries.sort_by_key(|entry| entry.key);
         }
         let all = entries.len();
         entries.retain(|entry| (expected.first..=expected.last).contains(&entry.key));
         let lost = all - entries.len();
         if lost > 0 {
-            self.tell(place, &format!("an index node with {lost} keys outside its branch's: they are left out"));
+            self.tell(
+                place,
+                expected.keys(),
+                &format!("an index node with {lost} keys outside its branch's: they are left out"),
+            );
         }
         (!entries.is_empty()).then_some((level, entries))
     }
@@ -162,7 +187,7 @@ impl Loader<'_> {
 
     /// Removes the branches to nodes that were left out, and the nodes that have no other ones.
     fn remove_lost_branches(&mut self) {
-        if self.tree.is_whole {
+        if self.tree.is_whole() {
             return;
         }
         let tree = &mut self.tree;
@@ -197,15 +222,16 @@ impl Loader<'_> {
             one.leb == next.leb && u64::from(one.offset) + u64::from(one.length) > next.offset.into()
         });
         if let Some((_, place)) = shared.next() {
-            self.tell(*place, "index nodes that share bytes");
+            self.tell(*place, ALL, "index nodes that share bytes");
         }
     }
 
     /// The tree, with the sums over its nodes.
     fn finish(self) -> Tree {
-        let Tree { fanout, is_whole, .. } = self.tree;
+        let fanout = self.tree.fanout;
         if self.tree.nodes.is_empty() {
-            return Tree { is_whole, ..Tree::new(u32::try_from(fanout).unwrap_or(u32::MAX)) };
+            let lost = self.tree.lost;
+            return Tree { lost, ..Tree::new(u32::try_from(fanout).unwrap_or(u32::MAX)) };
         }
         let is_used = |node: &&IndexNode| node.place.is_some();
         let nodes = || self.tree.nodes.iter().filter(is_used);

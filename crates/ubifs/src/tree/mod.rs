@@ -97,8 +97,8 @@ pub(crate) struct Tree {
     size: u64,
     /// Where nodes were on flash that are dirty or gone.
     obsolete: Vec<Place>,
-    /// Whether nothing of the index on flash is missing or was mended.
-    is_whole: bool,
+    /// Ranges of keys of which something is missing of the index on flash, or was mended.
+    lost: Vec<RangeInclusive<Key>>,
 }
 
 impl Tree {
@@ -114,7 +114,7 @@ impl Tree {
             leaves: 0,
             size,
             obsolete: Vec::new(),
-            is_whole: true,
+            lost: Vec::new(),
         }
     }
 

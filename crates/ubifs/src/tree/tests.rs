@@ -93,7 +93,7 @@ fn verify(tree: &Tree) {
         let node = tree.node(id);
         assert_eq!(node.parent, parent);
         assert!(!node.entries.is_empty() || (parent.is_none() && node.level == 0));
-        assert!(node.entries.len() <= tree.fanout || !tree.is_whole);
+        assert!(node.entries.len() <= tree.fanout || !tree.is_whole());
         assert!(node.entries.is_sorted_by_key(|entry| entry.key));
         assert!(node.entries.iter().all(|entry| (first..=last).contains(&entry.key)));
         if let Some(parent) = parent {

@@ -4,6 +4,7 @@ mod change;
 mod files;
 mod info;
 mod probe;
+mod repair;
 pub mod ubinize;
 mod volume;
 mod writing;
@@ -23,8 +24,8 @@ use nandkit_vfs::{ErrorKind, FileSystem, InodeNumber};
 use super::detected::{DetectedFormat, View};
 use super::fact::json;
 use super::{
-    ChangeFormat, Fact, FlashWriter, Format, FormatError, Medium, MediumKind, OpenVolume, Opened, Opening, VolumeInfo,
-    VolumesFormat, ubifs,
+    ChangeFormat, Fact, FlashWriter, Format, FormatError, Medium, MediumKind, OpenVolume, Opened, Opening,
+    RepairFormat, VolumeInfo, VolumesFormat, ubifs,
 };
 
 /// The format's name.
@@ -115,10 +116,7 @@ impl Format for UbiFormat {
             }
             Err(error) => return Err(error),
         };
-        let findings = below.findings.into_iter().chain(above.findings).collect();
-        let is_new = |(name, _): &(&str, u64)| !above.counts.iter().any(|(known, _)| known == name);
-        let counts = above.counts.iter().copied().chain(below.counts.into_iter().filter(is_new)).collect();
-        Ok(Report { findings, counts, ..Report::default() })
+        Ok(combined(below, above))
     }
 
     fn blocks_promised(&self, image: &Image, found: &DetectedFormat, clock: Clock) -> Result<u32, FormatError> {
@@ -126,6 +124,10 @@ impl Format for UbiFormat {
     }
 
     fn change(&self) -> Option<&dyn ChangeFormat> {
+        Some(self)
+    }
+
+    fn repair(&self) -> Option<&dyn RepairFormat> {
         Some(self)
     }
 
@@ -169,18 +171,27 @@ fn told(device: &volume::Device) -> Vec<(Option<InodeNumber>, Finding)> {
     found.map(|finding| (finding.inode, finding)).collect()
 }
 
+/// The reports on a device and on the volume in it as one.
+fn combined(below: Report, above: Report) -> Report {
+    let findings = below.findings.into_iter().chain(above.findings).collect();
+    let is_new = |(name, _): &(&str, u64)| !above.counts.iter().any(|(known, _)| known == name);
+    let counts = above.counts.iter().copied().chain(below.counts.into_iter().filter(is_new)).collect();
+    Report { findings, counts, ..Report::default() }
+}
+
 /// Attaches the device on a dump or a chip.
 fn attach(medium: Medium, how: &Opening<'_>) -> Result<volume::Device, FormatError> {
-    let (flash, cut): (Box<dyn Flash>, Option<(u64, Finding)>) = match medium {
-        Medium::Dump(dump) => {
-            let cut = cut_off(&dump.device);
-            (Box::new(dump.device), cut)
-        }
-        Medium::Flash(chip) => (chip, None),
-        Medium::Blocks(_) => {
-            return Err(FormatError::Unfit("this is a block device; expected bare flash".to_owned()));
-        }
-    };
+    match medium {
+        Medium::Dump(dump) => attach_dump(dump.device, how),
+        Medium::Flash(chip) => Ok(Ubi::attach(chip, how.clock.clone())?),
+        Medium::Blocks(_) => Err(FormatError::Unfit("this is a block device; expected bare flash".to_owned())),
+    }
+}
+
+/// Attaches the device on a dump.
+fn attach_dump(dump: DumpFlash, how: &Opening<'_>) -> Result<volume::Device, FormatError> {
+    let cut = cut_off(&dump);
+    let flash: Box<dyn Flash> = Box::new(dump);
     let mut device = Ubi::attach(flash, how.clock.clone())?;
     if let Some((end, finding)) = cut {
         if !finding.is_harmless() {

@@ -29,6 +29,11 @@ pub(super) struct VolumeLebs {
 }
 
 impl VolumeLebs {
+    /// The volume with this index.
+    pub const fn new(device: Arc<Device>, index: usize) -> Self {
+        Self { device, index }
+    }
+
     fn view(&self) -> VolumeView<'_, Box<dyn Flash>> {
         VolumeView { device: &self.device, volume: self.device.volumes().get(self.index) }
     }

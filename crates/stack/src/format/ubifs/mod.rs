@@ -7,6 +7,7 @@ mod counted;
 mod info;
 mod lebs;
 mod mount;
+mod repair;
 pub mod spec;
 mod ubi_lebs;
 
@@ -23,13 +24,16 @@ use self::spec::UbifsSpec;
 use super::detected::{Claims, DetectedFormat, View};
 use super::emulate::{EmulateFormat, FormatSpec};
 use super::held_dump::HeldDump;
-use super::{ChangeFormat, Format, FormatError, Medium, MediumKind, OpenVolume, Opened, Opening, VolumeInfo};
+use super::{
+    ChangeFormat, Format, FormatError, Medium, MediumKind, OpenVolume, Opened, Opening, RepairFormat, VolumeInfo,
+};
 use crate::SpecError;
 use crate::named::whole;
 
 pub(super) use change::{changing, compression};
 pub(super) use info::{facts, notes};
 use lebs::DumpLebs;
+pub(super) use repair::{RepairedLebs, repaired};
 pub(super) use ubi_lebs::{VolumeView, WritableLebs};
 
 /// The format's name.
@@ -85,6 +89,10 @@ impl Format for UbifsFormat {
     }
 
     fn change(&self) -> Option<&dyn ChangeFormat> {
+        Some(self)
+    }
+
+    fn repair(&self) -> Option<&dyn RepairFormat> {
         Some(self)
     }
 

@@ -1,0 +1,210 @@
+//! Which nodes count: those to which the index leads, and where it is lost the newest ones.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::RangeInclusive;
+
+use nandkit_vfs::check::{Finding, Findings};
+use nandkit_vfs::{ErrorKind, InodeNumber, Result};
+use zerocopy::FromBytes;
+
+use super::scan::Found;
+use crate::damage::{self, DamageKind};
+use crate::layout::{BLOCK_SIZE, HEADER_SIZE, Header, Key, KeyType, MAGIC, node_type};
+use crate::lebs::Lebs;
+use crate::mount::Ubifs;
+use crate::node::{self, Node, Place};
+use crate::replay::{Change, change_of};
+
+/// A node that counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Leaf {
+    pub place: Place,
+    pub sequence: u64,
+    /// Whether only the scan found it.
+    pub is_found: bool,
+}
+
+/// The nodes that count, by key; those of names also by the name.
+pub(super) type Leaves = BTreeMap<(Key, Vec<u8>), Leaf>;
+
+/// All keys.
+const ALL: RangeInclusive<Key> = Key::new(0, 0)..=Key::new(u32::MAX, u32::MAX);
+
+/// What of the index is lost, and the nodes to which the rest leads.
+pub(super) struct Base {
+    pub leaves: Leaves,
+    /// Ranges of keys whose leaves are not known.
+    lost: Vec<RangeInclusive<Key>>,
+    /// Keys at whose place no node stands.
+    missed: BTreeSet<Key>,
+    /// Nodes newer than this may be in no index, if the journal is damaged.
+    newer_than: Option<u64>,
+}
+
+impl Base {
+    /// Of a volume without an index.
+    pub fn none() -> Self {
+        Self { leaves: Leaves::new(), lost: vec![ALL], missed: BTreeSet::new(), newer_than: None }
+    }
+
+    /// Of a volume that can be mounted. Errors: `Device`.
+    pub fn of(volume: &Ubifs, commit_sequence: u64, dropped: &mut Findings) -> Result<Self> {
+        let is_journal = |finding: &&Finding| finding.kind == nandkit_vfs::check::Kind::name(DamageKind::Journal);
+        let is_torn = volume.damage().iter().any(|finding| is_journal(&finding));
+        let newer_than = is_torn.then_some(commit_sequence);
+        let (leaves, missed, lost) = (Leaves::new(), BTreeSet::new(), volume.tree.lost().to_vec());
+        let mut base = Self { leaves, lost, missed, newer_than };
+        let (mut before, mut is_open) = (*ALL.start(), false);
+        for (key, place) in volume.tree.all() {
+            match leaf_at(&volume.lebs, key, place)? {
+                Ok((name, leaf)) => {
+                    // What the index has wrong lies between two leaves that are right.
+                    if std::mem::take(&mut is_open) {
+                        base.lost.push(before..=key);
+                    }
+                    before = key;
+                    base.leaves.insert((key, name), leaf);
+                }
+                Err(true) => {
+                    let detail = format!("{key} is damaged: what stood there is lost");
+                    let finding = damage::at(DamageKind::Leaf, &volume.lebs, place, &detail);
+                    dropped.add(finding.of(InodeNumber(key.inode.into())));
+                }
+                Err(false) => {
+                    is_open = true;
+                    base.missed.insert(key);
+                }
+            }
+        }
+        if is_open {
+            base.lost.push(before..=*ALL.end());
+        }
+        Ok(base)
+    }
+
+    /// Whether nodes must be searched that the index does not lead to.
+    pub fn is_incomplete(&self) -> bool {
+        !self.lost.is_empty() || self.newer_than.is_some()
+    }
+
+    /// The nodes that count, with those among the found ones, which come in the order of their
+    /// sequence numbers.
+    pub fn with(self, found: &[Found], dropped: &mut Findings) -> Leaves {
+        let Self { mut leaves, lost, missed, newer_than } = self;
+        let lost = merged(lost);
+        let is_lost = |key: Key| {
+            let behind = lost.partition_point(|range| *range.start() <= key);
+            behind.checked_sub(1).and_then(|last| lost.get(last)).is_some_and(|range| range.contains(&key))
+        };
+        let counts = |key: Key, sequence: u64| is_lost(key) || newer_than.is_some_and(|than| sequence > than);
+        let mut last_links: BTreeMap<u32, bool> = BTreeMap::new();
+        for Found { change, .. } in found {
+            if let Change::Inode { inode, is_deletion, .. } = change {
+                last_links.insert(*inode, *is_deletion);
+            }
+        }
+        for Found { sequence, place, change } in found {
+            let leaf = Leaf { place: *place, sequence: *sequence, is_found: true };
+            let mut put = |key: Key, name: &[u8]| {
+                let slot = (key, name.to_vec());
+                if counts(key, *sequence) && leaves.get(&slot).is_none_or(|old| old.sequence < *sequence) {
+                    leaves.insert(slot, leaf);
+                }
+            };
+            match change {
+                Change::Inode { inode, is_deletion: false, .. } => put(Key::inode(*inode), &[]),
+                Change::Data { key, .. } => put(*key, &[]),
+                Change::Name { key, name, is_removal: false } => put(*key, name),
+                Change::Inode { inode, .. } => {
+                    if last_links.get(inode) != Some(&false) && counts(Key::inode(*inode), *sequence) {
+                        remove(&mut leaves, Key::new(*inode, 0)..=Key::new(*inode, u32::MAX), *sequence);
+                    }
+                }
+                Change::Name { key, name, .. } => {
+                    let slot = (*key, name.clone());
+                    if counts(*key, *sequence) && leaves.get(&slot).is_some_and(|old| old.sequence < *sequence) {
+                        leaves.remove(&slot);
+                    }
+                }
+                Change::Truncation { inode, new_size } => {
+                    let first = new_size.div_ceil(BLOCK_SIZE.into());
+                    let ends = Key::data(*inode, first).zip(Key::data(*inode, (1 << 29) - 1));
+                    if let Some((first, last)) = ends.filter(|(first, _)| counts(*first, *sequence)) {
+                        remove(&mut leaves, first..=last, *sequence);
+                    }
+                }
+            }
+        }
+        for key in missed {
+            let mut there = leaves.range((key, Vec::new())..).take_while(|((other, _), _)| *other == key);
+            let detail = match there.any(|(_, leaf)| leaf.is_found) {
+                true => format!("{key} is not where the index has it: what was found of it may be an older version"),
+                false => format!("{key} is not where the index has it"),
+            };
+            dropped.add(Finding::new(DamageKind::Leaf, detail).of(InodeNumber(key.inode.into())));
+        }
+        leaves
+    }
+}
+
+/// Ranges in order, of which no two meet.
+fn merged(mut ranges: Vec<RangeInclusive<Key>>) -> Vec<RangeInclusive<Key>> {
+    ranges.sort_unstable_by_key(|range| *range.start());
+    let mut apart: Vec<RangeInclusive<Key>> = Vec::new();
+    for range in ranges {
+        match apart.last_mut() {
+            Some(last) if range.start() <= last.end() => *last = *last.start()..=*last.end().max(range.end()),
+            _ => apart.push(range),
+        }
+    }
+    apart
+}
+
+/// Removes the leaves of a range of keys that are older than a sequence number.
+fn remove(leaves: &mut Leaves, keys: RangeInclusive<Key>, sequence: u64) {
+    let slots = (*keys.start(), Vec::new())..=(*keys.end(), vec![0xFF; 256]);
+    let old: Vec<_> =
+        leaves.range(slots).filter(|(_, leaf)| leaf.sequence < sequence).map(|(slot, _)| slot.clone()).collect();
+    for slot in &old {
+        leaves.remove(slot);
+    }
+}
+
+/// The leaf of a key at the place where the index has it, with its length as its node says it. Else
+/// whether a damaged node stands there: if not, the index is wrong. Errors: `Device`.
+fn leaf_at(lebs: &dyn Lebs, key: Key, place: Place) -> Result<std::result::Result<(Vec<u8>, Leaf), bool>> {
+    let mut header = [0; HEADER_SIZE];
+    let is_inside = place.leb < lebs.leb_count() && place.offset < lebs.leb_size();
+    if !is_inside {
+        return Ok(Err(false));
+    }
+    lebs.read(place.leb, place.offset, &mut header)?;
+    let Some(header) = Header::read_from_bytes(&header).ok().filter(|header| header.magic.get() == MAGIC) else {
+        return Ok(Err(false));
+    };
+    let place = Place { length: header.length.get(), ..place };
+    let node = match node::read(lebs, place, header.node_type) {
+        Ok(node) => node,
+        Err(error) if error.kind == ErrorKind::Corrupt => return Ok(Err(true)),
+        Err(error) => return Err(error),
+    };
+    let leaf = Leaf { place, sequence: node.sequence, is_found: false };
+    Ok(name_of(&node, key).map(|name| (name, leaf)).ok_or(false))
+}
+
+/// The name in a node with this key, empty for a node without one; `None` if it has another key.
+fn name_of(node: &Node, key: Key) -> Option<Vec<u8>> {
+    let (found, name) = match change_of(node)? {
+        Change::Inode { inode, .. } => (Key::inode(inode), Vec::new()),
+        Change::Data { key, .. } => (key, Vec::new()),
+        Change::Name { key, name, is_removal: false } => (key, name),
+        _ => return None,
+    };
+    let is_type = match key.key_type()? {
+        KeyType::Inode => node.node_type == node_type::INODE,
+        KeyType::Data => node.node_type == node_type::DATA,
+        KeyType::Dentry => node.node_type == node_type::DENTRY,
+        KeyType::Xentry => node.node_type == node_type::XENTRY,
+    };
+    (is_type && found == key).then_some(name)
+}
