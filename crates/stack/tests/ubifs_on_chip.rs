@@ -6,7 +6,7 @@ use std::path::Path;
 use nandkit_stack::image::{self, ChipInfo, Image, OpenImage, OpenOptions};
 use nandkit_stack::{Mounted, MountedFileSystem, Stack, StackSpec};
 use nandkit_units::random::Random;
-use nandkit_units::{Payload, StatisticValue};
+use nandkit_units::{Cause, Payload, StatisticValue};
 use nandkit_vfs::NewNode;
 use nandkit_vfs::path::{Follow, read_file, resolve};
 
@@ -69,7 +69,16 @@ fn used(path: &Path, device: &str, options: &str) -> (Vec<u8>, u64) {
     for name in ["commits", "collected_lebs", "moved_bytes", "index_nodes", "ubi_erases"] {
         assert!(count(&stack, name) > 10, "{device}: {name}");
     }
-    let programmed = stack.watched.flash.as_ref().expect("flash").snapshot().total().bytes_programmed;
+    let snapshot = stack.watched.flash.as_ref().expect("flash").snapshot();
+    let programmed = snapshot.total().bytes_programmed;
+    // Each byte has its cause: what the collector moved, with the padding of its head.
+    let of = |cause: Cause| snapshot.cause(cause).bytes_programmed;
+    let (moved, cleaned) = (count(&stack, "moved_bytes"), of(Cause::Cleaning));
+    assert!(cleaned >= moved && cleaned < moved + moved / 8 + (1 << 20), "{device}: {cleaned} for {moved} moved");
+    for cause in [Cause::UserData, Cause::Metadata, Cause::Checkpoint, Cause::Mapping, Cause::Format] {
+        assert!(of(cause) > 0, "{device}: nothing for {cause:?}");
+    }
+    assert!(of(Cause::UserData) >= pages * STEPS * PAGE && of(Cause::Metadata) < of(Cause::UserData), "{device}");
     let factor = programmed as f64 / (pages * STEPS * PAGE) as f64;
     assert!((1.02..4.0).contains(&factor), "{device}: {factor}");
     let ended = stack.clock.now().get();

@@ -3,6 +3,7 @@
 use std::any::Any;
 use std::sync::Arc;
 
+use nandkit_units::Cause;
 use nandkit_vfs::{ErrorKind, FsError, Result};
 
 /// Logical erase blocks, for reading: a UBI volume, or the file that mkfs.ubifs makes for one.
@@ -62,6 +63,9 @@ impl dyn Lebs {
 /// Logical erase blocks, for writing. Changes are durable after [`LebWriter::sync`]; a power cut
 /// before that may take back what was written last, in the order in which it was written.
 pub trait LebWriter {
+    /// Says why what comes next is written, for media that count it.
+    fn set_cause(&mut self, _cause: Cause) {}
+
     /// Writes bytes of a LEB, behind those that were written before; an unmapped LEB is mapped
     /// first. Offset and length are multiples of the volume's smallest unit. Errors: `NoSpace`,
     /// `Device`.

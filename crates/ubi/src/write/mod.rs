@@ -64,6 +64,8 @@ pub struct UbiWriter<F> {
     sequence: u64,
     options: WriteOptions,
     counters: WriteCounters,
+    /// Why the user of the volumes writes what comes next.
+    cause: Cause,
 }
 
 impl<F: Flash> UbiWriter<F> {
@@ -84,6 +86,7 @@ impl<F: Flash> UbiWriter<F> {
             sequence: 0,
             options,
             counters: WriteCounters::default(),
+            cause: Cause::default(),
             ubi,
         };
         for volume in &mut writer.ubi.volumes {
@@ -132,6 +135,12 @@ impl<F: Flash> UbiWriter<F> {
             }
         }
         stale
+    }
+
+    /// Says why what comes next is written to LEBs. Headers and erases are UBI's own map, whatever
+    /// it is.
+    pub const fn set_cause(&mut self, cause: Cause) {
+        self.cause = cause;
     }
 
     /// The device as readers see it.
@@ -251,7 +260,7 @@ impl<F: Flash> UbiWriter<F> {
     fn put(&mut self, vid: VidHeader, data: &[u8]) -> Result<Claim> {
         loop {
             let peb = self.take()?;
-            if let Some(claim) = self.put_at(peb, vid, data)? {
+            if let Some(claim) = self.put_at(peb, vid, data, self.cause)? {
                 return Ok(claim);
             }
             self.retire(peb)?;
@@ -259,12 +268,12 @@ impl<F: Flash> UbiWriter<F> {
     }
 
     /// Writes a header and data to a free PEB, which is in no list; `None` if it fails.
-    fn put_at(&mut self, peb: Peb, vid: VidHeader, data: &[u8]) -> Result<Option<Claim>> {
+    fn put_at(&mut self, peb: Peb, vid: VidHeader, data: &[u8], cause: Cause) -> Result<Option<Claim>> {
         let vid = VidHeader { sequence: self.next_sequence(), ..vid };
         let Geometry { vid_offset, data_offset, .. } = self.ubi.geometry;
         let medium = &mut self.ubi.medium;
         let is_written = medium.program(peb, vid_offset, &vid.encode(), Cause::Mapping)? == Health::Good
-            && medium.program(peb, data_offset, data, Cause::UserData)? == Health::Good;
+            && medium.program(peb, data_offset, data, cause)? == Health::Good;
         if !is_written {
             return Ok(None);
         }

@@ -22,7 +22,8 @@ impl<F: Flash> UbiWriter<F> {
     /// another.
     pub(super) fn program_or_move(&mut self, claim: Claim, offset: u32, data: &[u8]) -> Result<()> {
         let begin = self.ubi.geometry.data_offset;
-        if self.ubi.medium.program(claim.peb, begin.saturating_add(offset), data, Cause::UserData)? == Health::Good {
+        let at = begin.saturating_add(offset);
+        if self.ubi.medium.program(claim.peb, at, data, self.cause)? == Health::Good {
             return Ok(());
         }
         let mut content = vec![0xFF; offset as usize];
@@ -49,7 +50,7 @@ impl<F: Flash> UbiWriter<F> {
             VolumeType::Dynamic if content.is_empty() => VidHeader { is_copy: false, ..claim.vid }.without_data(),
             VolumeType::Dynamic => VidHeader { is_copy: true, ..claim.vid }.with_data(&content),
         };
-        let Some(moved) = self.put_at(to, vid, &content)? else { return self.retire(to) };
+        let Some(moved) = self.put_at(to, vid, &content, Cause::WearLevelling)? else { return self.retire(to) };
         self.set_claim(moved);
         self.pebs.remove_used(claim.peb);
         self.erase(claim.peb)

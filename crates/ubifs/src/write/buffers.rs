@@ -2,6 +2,7 @@
 //!
 //! Readers look at LEBs through [`Buffers`], so that a node is there as soon as it was written.
 
+use nandkit_units::Cause;
 use nandkit_vfs::{ErrorKind, FsError, Result};
 
 use crate::encode::pad;
@@ -13,6 +14,15 @@ pub(crate) const HEADS: usize = 3;
 pub(crate) const BASE_HEAD: usize = 1;
 /// The head of file data.
 pub(crate) const DATA_HEAD: usize = 2;
+
+/// Why what goes through a head is written.
+const fn cause_of(head: usize) -> Cause {
+    match head {
+        BASE_HEAD => Cause::Metadata,
+        DATA_HEAD => Cause::UserData,
+        _ => Cause::Cleaning,
+    }
+}
 
 /// A head of the journal.
 #[derive(Clone, Debug, Default)]
@@ -59,6 +69,13 @@ impl Buffers {
         self.lebs.writer().ok_or_else(|| FsError::new(ErrorKind::ReadOnly, "the medium is for reading"))
     }
 
+    /// The side that writes, with the reason for what comes next. Errors: `ReadOnly`.
+    pub fn writer_for(&mut self, cause: Cause) -> Result<&mut dyn LebWriter> {
+        let writer = self.writer()?;
+        writer.set_cause(cause);
+        Ok(writer)
+    }
+
     /// A head.
     pub fn head(&self, head: usize) -> &Head {
         const NONE: &Head = &Head { leb: None, offset: 0, pending: Vec::new() };
@@ -76,20 +93,22 @@ impl Buffers {
     /// those of the device.
     pub fn append(&mut self, head: usize, unit: u32, bytes: &[u8]) -> Result<()> {
         let Self { lebs, heads } = self;
-        let Some((head, writer)) = heads.get_mut(head).zip(lebs.writer()) else { return Ok(()) };
-        head.pending.extend_from_slice(bytes);
-        let whole = head.pending.len() - head.pending.len() % unit.max(1) as usize;
-        head.write(writer, whole)
+        let (Some(state), Some(writer)) = (heads.get_mut(head), lebs.writer()) else { return Ok(()) };
+        writer.set_cause(cause_of(head));
+        state.pending.extend_from_slice(bytes);
+        let whole = state.pending.len() - state.pending.len() % unit.max(1) as usize;
+        state.write(writer, whole)
     }
 
     /// Fills the last unit of a head and writes it; returns the padding in bytes. Errors: those of
     /// the device.
     pub fn flush(&mut self, head: usize, unit: u32) -> Result<u32> {
         let Self { lebs, heads } = self;
-        let Some((head, writer)) = heads.get_mut(head).zip(lebs.writer()) else { return Ok(0) };
-        let (used, end) = (head.pending.len(), head.pending.len().next_multiple_of(unit.max(1) as usize));
-        pad(&mut head.pending, end);
-        head.write(writer, end)?;
+        let (Some(state), Some(writer)) = (heads.get_mut(head), lebs.writer()) else { return Ok(0) };
+        writer.set_cause(cause_of(head));
+        let (used, end) = (state.pending.len(), state.pending.len().next_multiple_of(unit.max(1) as usize));
+        pad(&mut state.pending, end);
+        state.write(writer, end)?;
         Ok((end - used) as u32)
     }
 }

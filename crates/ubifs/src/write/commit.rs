@@ -3,6 +3,7 @@
 //! Until the master nodes are written, the flash has all that the last commit and the journal since
 //! need (Linux `fs/ubifs/commit.c`).
 
+use nandkit_units::Cause;
 use nandkit_vfs::Result;
 
 use super::buffers::HEADS;
@@ -64,6 +65,6 @@ impl Ubifs {
         let Self { lebs, writer: Some(writer), .. } = self else { return Ok(Vec::new()) };
         // Linux starts with LEBs that it may want soon; any of the main area will do.
         let saved = vec![writer.areas.main_first; count];
-        writer.lpt.commit(&mut writer.space, &saved, lebs.writer()?)
+        writer.lpt.commit(&mut writer.space, &saved, lebs.writer_for(Cause::Checkpoint)?)
     }
 }

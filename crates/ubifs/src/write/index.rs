@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 
+use nandkit_units::Cause;
 use nandkit_vfs::{ErrorKind, FsError, Result};
 
 use crate::encode::{aligned, node, pad};
@@ -131,7 +132,7 @@ impl Ubifs {
         }
         writer.space.written(leb, bytes.len() as u32);
         writer.space.dirtied(leb, (end - used) as u32);
-        let flash = self.lebs.writer()?;
+        let flash = self.lebs.writer_for(Cause::Metadata)?;
         if start == 0 {
             // A power cut may have kept what was there.
             flash.unmap(leb)?;
@@ -166,7 +167,7 @@ impl Ubifs {
         let dirty = (end as u32).saturating_sub(in_use);
         writer.space.set(leb, LebProperties { free, dirty, is_index: true });
         writer.counters.gap_lebs += 1;
-        self.lebs.writer()?.change(leb, &bytes)
+        self.lebs.writer_for(Cause::Metadata)?.change(leb, &bytes)
     }
 }
 

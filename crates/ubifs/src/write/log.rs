@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 
+use nandkit_units::Cause;
 use nandkit_vfs::{ErrorKind, FsError, Result};
 
 use super::Writer;
@@ -89,7 +90,7 @@ impl Writer {
         if self.log.has_no_room() {
             return Err(FsError::new(ErrorKind::NoSpace, "the log is full"));
         }
-        let writer = lebs.writer()?;
+        let writer = lebs.writer_for(Cause::Checkpoint)?;
         if offset == 0 {
             writer.map(leb)?;
         }
@@ -137,7 +138,7 @@ impl Writer {
         }
         let end = bytes.len().next_multiple_of(self.unit as usize);
         pad(&mut bytes, end);
-        let writer = lebs.writer()?;
+        let writer = lebs.writer_for(Cause::Checkpoint)?;
         writer.unmap(at)?;
         writer.write(at, 0, &bytes)?;
         self.log.head = (at, bytes.len() as u32);

@@ -3,6 +3,7 @@
 //!
 //! Source of the rule: Linux `fs/ubifs/master.c`, `ubifs_write_master`.
 
+use nandkit_units::Cause;
 use nandkit_vfs::Result;
 
 use crate::encode::{bytes_of, node, pad};
@@ -66,7 +67,7 @@ impl Ubifs {
         node(node_type::MASTER, sequence, &[bytes_of(&self.master), &rest], &mut bytes);
         pad(&mut bytes, step as usize);
         for leb in MASTER_LEBS {
-            let flash = self.lebs.writer()?;
+            let flash = self.lebs.writer_for(Cause::Checkpoint)?;
             match is_new_leb {
                 true => flash.change(leb, &bytes)?,
                 false => flash.write(leb, offset, &bytes)?,

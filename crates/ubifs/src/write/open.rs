@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use nandkit_units::Clock;
+use nandkit_units::{Cause, Clock};
 use nandkit_vfs::check::Findings;
 use nandkit_vfs::{ErrorKind, FsError, Result};
 
@@ -50,6 +50,7 @@ impl Ubifs {
             return refused("the medium is for reading");
         }
         let mut volume = Self::mount(lebs)?;
+        volume.lebs.writer_for(Cause::Recovery)?;
         volume.refuse_unknown()?;
         let was_in_use = volume.master.flags.get() & MASTER_DIRTY != 0;
         volume.grow()?;

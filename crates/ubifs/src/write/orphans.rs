@@ -2,6 +2,7 @@
 //!
 //! Source of the layout: Linux `fs/ubifs/orphan.c`.
 
+use nandkit_units::Cause;
 use nandkit_vfs::Result;
 
 use crate::encode::{node, pad};
@@ -35,7 +36,7 @@ impl Ubifs {
             node(node_type::ORPHANS, sequence, &[&body], &mut bytes);
             let end = bytes.len().next_multiple_of(unit);
             pad(&mut bytes, end);
-            self.lebs.writer()?.change(first + index, &bytes)?;
+            self.lebs.writer_for(Cause::Checkpoint)?.change(first + index, &bytes)?;
         }
         self.writer()?.has_orphan_nodes = true;
         Ok(())

@@ -100,6 +100,7 @@ impl UbifsSpec {
         let mut options = self.build_options(&of_chip, lebs.leb_size(), lebs.leb_count());
         random.fill(&mut options.uuid);
         options.check().map_err(too_small)?;
+        lebs.set_cause(Cause::Format);
         let empty = MemoryTree::from_builder(MemoryTree::builder());
         let mut sink = ChipSink { lebs: &mut lebs, unit: of_chip.write_unit };
         nandkit_ubifs::build(&empty, &options, &mut sink, &|_| {}).map_err(wrong)?;

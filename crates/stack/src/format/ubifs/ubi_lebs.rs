@@ -4,6 +4,7 @@ use nandkit_flash::Flash;
 use nandkit_ubi::write::UbiWriter;
 use nandkit_ubi::{Leb, Ubi, Volume};
 use nandkit_ubifs::{LebWriter, Lebs};
+use nandkit_units::Cause;
 use nandkit_vfs::{ErrorKind, FsError, Result};
 
 /// A volume of a device that is written.
@@ -93,6 +94,10 @@ impl<F: Flash + 'static> Lebs for WritableLebs<F> {
 }
 
 impl<F: Flash + 'static> LebWriter for WritableLebs<F> {
+    fn set_cause(&mut self, cause: Cause) {
+        self.device.set_cause(cause);
+    }
+
     fn write(&mut self, leb: u32, offset: u32, data: &[u8]) -> Result<()> {
         self.device.write_leb(self.volume, Leb(leb), offset, data)
     }
