@@ -5,15 +5,16 @@ use std::sync::Arc;
 
 use nandkit_testkit::clock;
 use nandkit_testkit::durability::{History, State, step};
-use nandkit_testkit::listing::{Listing, assert_same, of_volume};
+use nandkit_testkit::listing::{Listing, assert_same, content, of_volume};
 use nandkit_testkit::rounds;
 use nandkit_testkit::trees::built::all_kinds;
 use nandkit_testkit::trees::plant_all_kinds;
 use nandkit_ubifs::layout::{HEADER_SIZE, LOG_LEB, node_type};
 use nandkit_ubifs::{BuildOptions, LebBytes, Repaired, Ubifs, WriteOptions};
+use nandkit_units::Payload;
 use nandkit_units::random::Random;
-use nandkit_vfs::Result;
 use nandkit_vfs::check::{Finding, Repair};
+use nandkit_vfs::{Changes, FileSystem, NewNode, Result};
 
 use crate::images::made;
 use crate::mkfs::{Image, built};
@@ -166,4 +167,58 @@ fn a_damaged_node_costs_what_stood_in_it_and_no_more() {
 /// The words about a file but for its number of links: another name of it may be lost.
 fn without_links(text: &str) -> String {
     text.split(' ').filter(|word| !word.starts_with('x')).collect::<Vec<_>>().join(" ")
+}
+
+/// Damages all nodes of a type.
+fn destroy(image: &mut LebBytes, node_type: u8) {
+    for (at, _) in of_type(image, node_type) {
+        image.bytes[at + HEADER_SIZE] ^= 1;
+    }
+}
+
+#[test]
+fn without_an_index_a_damaged_node_is_told_all_the_same() {
+    let image = of_tools();
+    let data = of_type(&image, node_type::DATA);
+    for (at, length) in data.iter().step_by(data.len() / 6) {
+        let mut damaged = image.clone();
+        destroy(&mut damaged, node_type::INDEX);
+        damaged.bytes[at + length - 1] ^= 0x55;
+        let what = format!("data at {at:#x}");
+        let (_, repair) = repaired(&damaged, &what).expect("a repair");
+        let told = repair.dropped.iter().find(|finding| !finding.is_harmless());
+        assert!(told.is_some_and(|finding| !finding.paths.is_empty()), "{what}: {repair:#?}");
+        assert!(repair.mended.iter().any(|finding| finding.detail.contains("older version")), "{what}");
+    }
+}
+
+/// A block that was written twice, whose newer node is damaged.
+#[test]
+fn an_older_block_does_not_come_back_between_newer_ones() {
+    let (_, options) = shapes().swap_remove(0);
+    let options = BuildOptions { leb_count_max: 60, ..options };
+    let lebs = Box::new(StrictLebs::formatted(&options));
+    let mut volume = Ubifs::mount_for_writing(lebs, clock(), WriteOptions::default()).expect("a volume");
+    let root = volume.root();
+    let file = volume.create(root, b"file", &NewNode::FILE).expect("a file");
+    for version in [1, 2] {
+        volume.write(file, 0, Payload::Bytes(&[version; 5 * 4096])).expect("written");
+        volume.sync(None).expect("synced");
+    }
+    volume.unmount().expect("an unmount");
+    let mut image = strict(volume.into_lebs()).image();
+    destroy(&mut image, node_type::INDEX);
+    let newest = of_type(&image, node_type::DATA).into_iter().filter(|(at, length)| {
+        let node = &image.bytes[*at..at + length];
+        node[HEADER_SIZE + 4] == 2 && node[length - 1] == 2
+    });
+    let (at, length) = newest.last().expect("a block");
+    image.bytes[at + length - 1] ^= 0x55;
+    let (new, repair) = repaired(&image, "an older block").expect("a repair");
+    let volume = Ubifs::mount(Box::new(new)).expect("a volume");
+    let file = volume.lookup(root, b"file").expect("a file");
+    let blocks: Vec<u8> = content(&volume, file).expect("read").chunks(4096).map(|block| block[0]).collect();
+    assert_eq!(blocks, [2, 2, 0, 2, 2], "{repair:#?}");
+    let told = |finding: &&Finding| finding.paths == [b"file".to_vec()] && !finding.is_harmless();
+    assert_eq!(repair.dropped.iter().filter(told).count(), 1, "{repair:#?}");
 }

@@ -356,7 +356,7 @@ pub struct CheckArguments {
     #[command(flatten)]
     #[allow(missing_docs)]
     pub image: ImageArguments,
-    /// Write a repaired JFFS2 or F2FS image to OUT, which must not exist. It leaves out what is
+    /// Write a repaired JFFS2, F2FS or UBIFS image to OUT, which must not exist. It leaves out what is
     /// provably bad; intact files that lost their name appear in lost+found.
     #[arg(long, value_name = "OUT")]
     pub repair: Option<PathBuf>,

@@ -3,11 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
 
-use nandkit_vfs::check::{Finding, Findings};
+use nandkit_vfs::check::{Finding, Findings, Kind as _};
 use nandkit_vfs::{ErrorKind, InodeNumber, Result};
 use zerocopy::FromBytes;
 
-use super::scan::Found;
+use super::scan::{Found, Scan};
 use crate::damage::{self, DamageKind};
 use crate::layout::{BLOCK_SIZE, HEADER_SIZE, Header, Key, KeyType, MAGIC, node_type};
 use crate::lebs::Lebs;
@@ -49,8 +49,9 @@ impl Base {
 
     /// Of a volume that can be mounted. Errors: `Device`.
     pub fn of(volume: &Ubifs, commit_sequence: u64, dropped: &mut Findings) -> Result<Self> {
-        let is_journal = |finding: &&Finding| finding.kind == nandkit_vfs::check::Kind::name(DamageKind::Journal);
-        let is_torn = volume.damage().iter().any(|finding| is_journal(&finding));
+        // A log that ends in the middle may have named more.
+        let is_journal = |finding: &Finding| finding.kind == DamageKind::Journal.name();
+        let is_torn = volume.replayed.log.is_torn || volume.damage().iter().any(is_journal);
         let newer_than = is_torn.then_some(commit_sequence);
         let (leaves, missed, lost) = (Leaves::new(), BTreeSet::new(), volume.tree.lost().to_vec());
         let mut base = Self { leaves, lost, missed, newer_than };
@@ -87,16 +88,13 @@ impl Base {
         !self.lost.is_empty() || self.newer_than.is_some()
     }
 
-    /// The nodes that count, with those among the found ones, which come in the order of their
-    /// sequence numbers.
-    pub fn with(self, found: &[Found], dropped: &mut Findings) -> Leaves {
+    /// The nodes that count, with those among the found ones, and the keys of which some may be
+    /// missing.
+    pub fn with(self, scan: &Scan, lebs: &dyn Lebs, dropped: &mut Findings) -> (Leaves, Lost) {
         let Self { mut leaves, lost, missed, newer_than } = self;
-        let lost = merged(lost);
-        let is_lost = |key: Key| {
-            let behind = lost.partition_point(|range| *range.start() <= key);
-            behind.checked_sub(1).and_then(|last| lost.get(last)).is_some_and(|range| range.contains(&key))
-        };
-        let counts = |key: Key, sequence: u64| is_lost(key) || newer_than.is_some_and(|than| sequence > than);
+        let lost = Lost::new(lost);
+        let counts = |key: Key, sequence: u64| lost.holds(key) || newer_than.is_some_and(|than| sequence > than);
+        let found = &scan.found;
         let mut last_links: BTreeMap<u32, bool> = BTreeMap::new();
         for Found { change, .. } in found {
             if let Change::Inode { inode, is_deletion, .. } = change {
@@ -135,6 +133,23 @@ impl Base {
                 }
             }
         }
+        for damaged in scan.damaged.iter().filter(|damaged| counts(damaged.key, damaged.sequence)) {
+            let slot = (damaged.key, Vec::new());
+            let is_data = damaged.key.key_type() == Some(KeyType::Data);
+            let older = leaves.get(&slot).filter(|leaf| leaf.is_found && leaf.sequence < damaged.sequence);
+            let what = match (older, is_data) {
+                // A hole is told; an older block between newer ones is not seen.
+                (Some(_), true) => "an older one is left out",
+                (Some(_), false) => "an older one takes its place",
+                (None, _) => "what stood there is lost",
+            };
+            if older.is_some() && is_data {
+                leaves.remove(&slot);
+            }
+            let detail = format!("{} is damaged: {what}", damaged.key);
+            let finding = damage::at(DamageKind::Leaf, lebs, damaged.place, &detail);
+            dropped.add(finding.of(InodeNumber(damaged.key.inode.into())));
+        }
         for key in missed {
             let mut there = leaves.range((key, Vec::new())..).take_while(|((other, _), _)| *other == key);
             let detail = match there.any(|(_, leaf)| leaf.is_found) {
@@ -143,21 +158,37 @@ impl Base {
             };
             dropped.add(Finding::new(DamageKind::Leaf, detail).of(InodeNumber(key.inode.into())));
         }
-        leaves
+        (leaves, lost)
     }
 }
 
-/// Ranges in order, of which no two meet.
-fn merged(mut ranges: Vec<RangeInclusive<Key>>) -> Vec<RangeInclusive<Key>> {
-    ranges.sort_unstable_by_key(|range| *range.start());
-    let mut apart: Vec<RangeInclusive<Key>> = Vec::new();
-    for range in ranges {
-        match apart.last_mut() {
-            Some(last) if range.start() <= last.end() => *last = *last.start()..=*last.end().max(range.end()),
-            _ => apart.push(range),
+/// Keys that the index may have lost: ranges in order, of which no two meet.
+#[derive(Default)]
+pub(super) struct Lost(Vec<RangeInclusive<Key>>);
+
+impl Lost {
+    fn new(mut ranges: Vec<RangeInclusive<Key>>) -> Self {
+        ranges.sort_unstable_by_key(|range| *range.start());
+        let mut apart: Vec<RangeInclusive<Key>> = Vec::new();
+        for range in ranges {
+            match apart.last_mut() {
+                Some(last) if range.start() <= last.end() => *last = *last.start()..=*last.end().max(range.end()),
+                _ => apart.push(range),
+            }
         }
+        Self(apart)
     }
-    apart
+
+    /// Whether a key is among them.
+    fn holds(&self, key: Key) -> bool {
+        self.meets(key, key)
+    }
+
+    /// Whether one of the keys from `first` to `last` is among them.
+    pub fn meets(&self, first: Key, last: Key) -> bool {
+        let behind = self.0.partition_point(|range| *range.start() <= last);
+        behind.checked_sub(1).and_then(|at| self.0.get(at)).is_some_and(|range| *range.end() >= first)
+    }
 }
 
 /// Removes the leaves of a range of keys that are older than a sequence number.

@@ -1,13 +1,13 @@
 //! The nodes that count, read and sorted by what they are; those that Linux would refuse are left
 //! out.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use nandkit_vfs::check::{Finding, Findings};
 use nandkit_vfs::{FileKind, InodeNumber, Result};
 use zerocopy::FromZeros;
 
-use super::choose::{Leaf, Leaves};
+use super::choose::{Leaf, Leaves, Lost};
 use crate::damage::{self, DamageKind};
 use crate::encode::{INODE_SIZE, raw};
 use crate::files::is_name;
@@ -80,6 +80,8 @@ pub(super) struct Draft {
     pub data: BTreeMap<Key, Leaf>,
     pub names: BTreeMap<(Key, Vec<u8>), DraftName>,
     pub xattrs: BTreeMap<(Key, Vec<u8>), DraftName>,
+    /// Inodes that lost a name and are to get another one.
+    pub unnamed: BTreeSet<u32>,
     /// The highest number of an inode.
     pub highest: u32,
     /// What was put right.
@@ -103,6 +105,7 @@ impl Draft {
             data: BTreeMap::new(),
             names: BTreeMap::new(),
             xattrs: BTreeMap::new(),
+            unnamed: BTreeSet::new(),
             highest,
             mended: Findings::default(),
             dropped,
@@ -197,6 +200,25 @@ impl Draft {
         self.dropped.add(Finding::new(kind, detail).of(InodeNumber(inode.into())));
     }
 
+    /// Tells the files of which blocks may be missing: the index did not tell what they have.
+    pub fn tell_gaps(&mut self, lost: &Lost) {
+        let mut told = Vec::new();
+        for (number, inode) in &self.inodes {
+            let blocks = inode.inode.size.get().div_ceil(BLOCK_SIZE.into());
+            let is_file = inode.kind() == Some(FileKind::Regular) && !inode.is_xattr();
+            let Some((first, last)) = Key::data(*number, 0).zip(Key::data(*number, (1 << 29) - 1)) else { continue };
+            if is_file && lost.meets(first, last) {
+                let there = self.data.range(first..=last).count() as u64;
+                told.extend((there < blocks).then_some((*number, blocks - there, blocks)));
+            }
+        }
+        for (number, missing, blocks) in told {
+            let detail = format!("{missing} of {blocks} blocks of inode {number} are not there: holes, or lost");
+            let finding = Finding::new(DamageKind::Leaf, detail).of(InodeNumber(number.into()));
+            self.dropped.add(finding.harmless());
+        }
+    }
+
     /// The names in a directory.
     pub fn names_in(&self, directory: u32) -> impl Iterator<Item = (&(Key, Vec<u8>), &DraftName)> {
         let first = (Key::name(directory, 0, false), Vec::new());
@@ -210,11 +232,15 @@ impl Draft {
         let with_paths = |finding: Finding| {
             let inode = finding.inode.and_then(|inode| u32::try_from(inode.0).ok());
             let slots = inode.and_then(|inode| names.get(&inode)).map(Vec::as_slice).unwrap_or_default();
-            slots.iter().filter_map(|slot| path(&names, slot)).fold(finding, |finding, path| finding.in_file(&path))
+            let paths = slots.iter().take(PATHS_MAX).filter_map(|slot| path(&names, slot));
+            paths.fold(finding, |finding, path| finding.in_file(&path))
         };
         self.dropped.clone().into_list().into_iter().map(with_paths).collect()
     }
 }
+
+/// Most paths that are shown of an inode.
+const PATHS_MAX: usize = 8;
 
 /// Most names of a path that are shown.
 const DEPTH_MAX: usize = 64;

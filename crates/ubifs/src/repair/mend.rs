@@ -38,35 +38,54 @@ impl Draft {
         sizes
     }
 
-    /// Drops names that were removed long ago, and that only the scan found: a directory's size
-    /// tells how many it has. The oldest go first.
+    /// Whether the size of a directory tells what is in it: each change of a name writes the
+    /// directory behind it, so that one that is older than a name is out of date.
+    fn knows_its_names(&self, number: u32) -> bool {
+        let newest = self.names_in(number).map(|(_, entry)| entry.sequence).max().unwrap_or(0);
+        self.inodes.get(&number).is_some_and(|inode| inode.is_directory() && inode.sequence >= newest)
+    }
+
+    /// Drops names that only the scan found, of directories that have fewer: they were removed.
+    /// Those that lead nowhere go first, then the oldest. An inode that loses its name so gets
+    /// another one: this may be an error.
     fn drop_returned(&mut self) {
         for (number, mut sum) in self.sizes() {
             let Some(size) = self.inodes.get(&number).map(|inode| inode.inode.size.get()) else { continue };
-            if sum <= size {
+            if sum <= size || !self.knows_its_names(number) {
                 continue;
             }
             let found = self.names_in(number).filter(|(_, entry)| entry.is_found);
-            let mut found: Vec<_> = found.map(|(slot, entry)| (entry.sequence, slot.clone())).collect();
+            let mut found: Vec<_> = found
+                .map(|(slot, entry)| {
+                    (self.inodes.contains_key(&entry.inode), entry.sequence, entry.inode, slot.clone())
+                })
+                .collect();
             found.sort_unstable();
-            for (_, slot) in found {
+            for (is_there, _, inode, slot) in found {
                 let bytes = entry_bytes(slot.1.len());
-                if sum >= size + bytes {
-                    sum -= bytes;
-                    self.names.remove(&slot);
+                if sum < size + bytes {
+                    continue;
                 }
+                sum -= bytes;
+                self.names.remove(&slot);
+                self.unnamed.extend(is_there.then_some(inode));
+                let detail = format!("'{}', which directory {number} had before", slot.1.escape_ascii());
+                self.dropped.add(Finding::new(DamageKind::Name, detail).harmless());
             }
         }
     }
 
-    /// Whether names are lost: a directory is gone, or larger than its names.
+    /// Whether names are lost: a directory is gone, out of date, or larger than its names.
     fn lost_names(&self) -> bool {
         let sizes = self.sizes();
-        let is_short = |(number, inode): (&u32, &DraftInode)| {
-            inode.is_directory() && inode.inode.size.get() > sizes.get(number).copied().unwrap_or(INODE_SIZE)
+        let is_short = |number: &u32, inode: &DraftInode| {
+            inode.inode.size.get() > sizes.get(number).copied().unwrap_or(INODE_SIZE)
         };
+        let mut directories = self.inodes.iter().filter(|(_, inode)| inode.is_directory());
         let is_gone = |number: &u32| !self.inodes.contains_key(number);
-        !self.inodes.contains_key(&ROOT) || sizes.keys().any(is_gone) || self.inodes.iter().any(is_short)
+        !self.inodes.contains_key(&ROOT)
+            || sizes.keys().any(is_gone)
+            || directories.any(|(number, inode)| is_short(number, inode) || !self.knows_its_names(*number))
     }
 
     fn make_root(&mut self) {
@@ -199,7 +218,8 @@ impl Draft {
                     continue;
                 }
                 let is_deleted = inode.inode.links.get() == 0;
-                if is_deleted || (inode.is_found && !lost_names) {
+                let is_old = inode.is_found && !lost_names && !self.unnamed.contains(&number);
+                if is_deleted || is_old {
                     // What was in a directory has no name then.
                     let inside: Vec<u32> = self.names_in(number).map(|(_, entry)| entry.inode).collect();
                     for inode in &inside {

@@ -16,7 +16,7 @@ use nandkit_vfs::check::{Finding, Findings, Repair, Report};
 use nandkit_vfs::{ErrorKind, FsError, Result};
 use zerocopy::IntoBytes;
 
-use self::choose::Base;
+use self::choose::{Base, Lost};
 use self::draft::{Draft, DraftName};
 use self::scan::Found;
 use crate::damage::DamageKind;
@@ -63,17 +63,32 @@ pub fn repair(lebs: Arc<dyn Lebs>, sink: &mut dyn LebSink) -> Result<Repaired> {
             (base, before)
         }
         Err(error) if error.kind == ErrorKind::Corrupt => {
-            let findings = vec![Finding::new(DamageKind::Index, error.detail)];
+            let mut findings = vec![Finding::new(DamageKind::Index, error.detail)];
+            let (counted, here) = (superblock.leb_count.get(), lebs.leb_count());
+            if counted > here {
+                let detail = format!("the superblock counts {counted} LEBs, {here} are here");
+                findings.push(Finding::new(DamageKind::Cut, detail));
+            }
             (Base::none(), Report { findings, ..Report::default() })
         }
         Err(error) => return Err(error),
     };
-    let found = scan::nodes(&lebs, areas.main_first, superblock.key_hash)?;
-    let highest = highest_inode(&lebs, &found);
-    let leaves = if base.is_incomplete() { base.with(&found, &mut dropped) } else { base.leaves };
+    let scan = scan::nodes(&lebs, areas.main_first, superblock.key_hash)?;
+    let highest = highest_inode(&lebs, &scan.found);
+    let is_incomplete = base.is_incomplete();
+    let (leaves, lost) = match is_incomplete {
+        true => base.with(&scan, &lebs, &mut dropped),
+        false => (base.leaves, Lost::default()),
+    };
     let mut draft = Draft::read(&lebs, &leaves, &pending, (superblock.key_hash, highest), dropped)?;
     let ends = data_ends(&lebs, &draft)?;
     draft.settle(&ends);
+    if is_incomplete {
+        let what = "a part of the index or of the journal is lost: what was found without it may be an older version, \
+                    or have been removed";
+        draft.mended.add(Finding::new(DamageKind::Index, what));
+        draft.tell_gaps(&lost);
+    }
     let dropped = draft.dropped_with_paths();
     let leb_count = write(&lebs, &superblock, &draft, sink)?;
     let kept = (draft.data.len() + draft.inodes.len() + draft.names.len() + draft.xattrs.len()) as u64;
@@ -155,18 +170,19 @@ fn write(lebs: &dyn Lebs, superblock: &Superblock, draft: &Draft, sink: &mut dyn
         copy(lebs, leaf.place, &mut bytes)?;
         volume.put_again(*key, &[], &mut bytes)?;
     }
-    for (number, found) in &draft.inodes {
-        let mut inode = found.inode;
-        // Data count only if they are newer than their inode.
-        inode.created_sequence.set(0);
-        inode.key = raw(Key::inode(*number));
-        node(node_type::INODE, 0, &[inode.as_bytes(), &found.data], &mut bytes);
-        volume.put_again(Key::inode(*number), &[], &mut bytes)?;
-    }
     let names = draft.names.iter().map(|name| (name, false)).chain(draft.xattrs.iter().map(|name| (name, true)));
     for (((key, name), found), is_xattr) in names {
         put_name(lebs, draft.key_hash, (*key, name), found, is_xattr, &mut bytes)?;
         volume.put_again(*key, name, &mut bytes)?;
+    }
+    // A directory is newer than its names, as those who change it have it.
+    for (number, found) in &draft.inodes {
+        let mut inode = found.inode;
+        // Data count only if they are newer than their inode was when it was made.
+        inode.created_sequence.set(0);
+        inode.key = raw(Key::inode(*number));
+        node(node_type::INODE, 0, &[inode.as_bytes(), &found.data], &mut bytes);
+        volume.put_again(Key::inode(*number), &[], &mut bytes)?;
     }
     let identity = Identity {
         key_hash: superblock.key_hash,

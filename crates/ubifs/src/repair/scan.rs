@@ -3,7 +3,7 @@
 use nandkit_vfs::Result;
 use zerocopy::FromBytes;
 
-use crate::layout::{ALIGNMENT, HEADER_SIZE, Header, Key, KeyType, MAGIC, length_max, name_hash, node_type};
+use crate::layout::{ALIGNMENT, HEADER_SIZE, Header, Key, KeyType, MAGIC, RawKey, length_max, name_hash, node_type};
 use crate::lebs::Lebs;
 use crate::node::{self, Node, Place};
 use crate::replay::{Change, change_of};
@@ -21,23 +21,39 @@ pub(super) struct Found {
     pub change: Change,
 }
 
-/// The nodes of the LEBs from `first` on, in the order of their sequence numbers. What stands
-/// inside the data of a node is no node. Errors: `Device`. Cost: reads every LEB once.
-pub(super) fn nodes(lebs: &dyn Lebs, first: u32, key_hash: u8) -> Result<Vec<Found>> {
-    let mut found = Vec::new();
+/// A leaf with a wrong checksum, by what its header and its key say.
+pub(super) struct DamagedLeaf {
+    pub place: Place,
+    pub sequence: u64,
+    pub key: Key,
+}
+
+/// What a scan found.
+#[derive(Default)]
+pub(super) struct Scan {
+    /// Whole nodes, in the order of their sequence numbers.
+    pub found: Vec<Found>,
+    /// Damaged ones.
+    pub damaged: Vec<DamagedLeaf>,
+}
+
+/// The nodes of the LEBs from `first` on. What stands inside the data of a node is no node. Errors:
+/// `Device`. Cost: reads every LEB once.
+pub(super) fn nodes(lebs: &dyn Lebs, first: u32, key_hash: u8) -> Result<Scan> {
+    let mut scan = Scan::default();
     let mut bytes = vec![0; lebs.leb_size() as usize];
     for leb in first..lebs.leb_count() {
         lebs.read(leb, 0, &mut bytes)?;
         if !nandkit_units::is_erased(&bytes) {
-            nodes_in(leb, &bytes, key_hash, &mut found);
+            nodes_in(leb, &bytes, key_hash, &mut scan);
         }
     }
     // The collector copies nodes with their numbers: either copy will do.
-    found.sort_by_key(|found| found.sequence);
-    Ok(found)
+    scan.found.sort_by_key(|found| found.sequence);
+    Ok(scan)
 }
 
-fn nodes_in(leb: u32, bytes: &[u8], key_hash: u8, found: &mut Vec<Found>) {
+fn nodes_in(leb: u32, bytes: &[u8], key_hash: u8, scan: &mut Scan) {
     let (mut at, mut budget) = (0, bytes.len().saturating_mul(SUMMED_MAX));
     while let Some(rest) = bytes.get(at..).filter(|rest| rest.len() >= HEADER_SIZE) {
         let step = ALIGNMENT as usize;
@@ -50,14 +66,22 @@ fn nodes_in(leb: u32, bytes: &[u8], key_hash: u8, found: &mut Vec<Found>) {
             return;
         }
         let next = at + length.next_multiple_of(step);
+        let place = Place { leb, offset: at as u32, length: length as u32 };
         match rest.get(..length).map(<[u8]>::to_vec).and_then(node::decode) {
             Some(node) => {
-                let place = Place { leb, offset: at as u32, length: length as u32 };
-                found.extend(meaning(&node, key_hash).map(|change| Found { sequence: node.sequence, place, change }));
+                scan.found.extend(meaning(&node, key_hash).map(|change| Found {
+                    sequence: node.sequence,
+                    place,
+                    change,
+                }));
                 at = next;
             }
             // A damaged node may hold an image of UBIFS: it is skipped if something follows it.
-            None => at = if is_boundary(bytes, next) { next } else { at + step },
+            None if is_boundary(bytes, next) => {
+                scan.damaged.extend(damaged_leaf(rest, place));
+                at = next;
+            }
+            None => at += step,
         }
     }
 }
@@ -70,6 +94,14 @@ fn claimed_length(bytes: &[u8]) -> Option<usize> {
         && header.node_type <= node_type::ORPHANS
         && length as usize >= HEADER_SIZE;
     (is_possible && length as usize <= bytes.len()).then_some(length as usize)
+}
+
+/// The leaf that a damaged node was.
+fn damaged_leaf(bytes: &[u8], place: Place) -> Option<DamagedLeaf> {
+    let (header, body) = Header::read_from_prefix(bytes).ok()?;
+    let (raw, _) = RawKey::read_from_prefix(body).ok()?;
+    let is_leaf = header.node_type <= node_type::XENTRY;
+    is_leaf.then_some(DamagedLeaf { place, sequence: header.sequence.get(), key: raw.key() })
 }
 
 /// Whether a node, padding, erased flash or the end stands here.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use nandkit_flash_image::{DumpFlash, Image};
 use nandkit_ubifs::{LebWriter as _, Lebs as _};
 use nandkit_units::Clock;
+use nandkit_vfs::ErrorKind;
 use nandkit_vfs::check::Finding;
 
 use super::volume::{self, VolumeLebs};
@@ -21,7 +22,15 @@ impl RepairFormat for UbiFormat {
         let device = DumpFlash::new(copy, found.layout.clone())?.into_read_only();
         let device = Arc::new(attach_dump(device, how)?);
         let Some(index) = volume::chosen(&device, how.options)? else {
-            return Err(volume::none_to_change(&device, how.options));
+            return Err(match volume::damaged(&device).into_iter().next() {
+                Some(Finding { detail, .. }) => FormatError::Told {
+                    kind: ErrorKind::Corrupt,
+                    detail: format!(
+                        "{detail}; a volume is repaired with a whole superblock only, `ubi extract` takes it out"
+                    ),
+                },
+                None => volume::none_to_change(&device, how.options),
+            });
         };
         let Some(chosen) = device.volumes().get(index) else {
             return Err(volume::none_to_change(&device, how.options));

@@ -58,13 +58,16 @@ impl RepairFormat for UbifsFormat {
         let lebs = DumpLebs::new(HeldDump::new(dump, &Arc::default(), false));
         let (leb_size, leb_count) = (lebs.leb_size(), lebs.leb_count());
         let (repair, lebs) = repaired(Arc::new(lebs))?;
-        // The file keeps its length: what is left of it is erased.
+        // The file keeps its length, what is left of it is erased; one that was cut off grows.
         let last = lebs.last_key_value().map_or(0, |(last, _)| last + 1);
-        if last > leb_count {
-            let detail = format!("the repaired volume needs {last} LEBs, and the file has {leb_count}");
+        let is_at_end = found.layout.size.is_none_or(|size| {
+            found.layout.offset.saturating_add(size + u64::from(leb_size)) > image.bytes().len() as u64
+        });
+        if last > leb_count && !is_at_end {
+            let detail = format!("the repaired volume needs {last} LEBs, and its part of the image has {leb_count}");
             return Err(FsError::new(ErrorKind::NoSpace, detail).into());
         }
-        let patch = Arc::from(joined(&lebs, leb_size, leb_count));
+        let patch = Arc::from(joined(&lebs, leb_size, leb_count.max(last)));
         Ok(Repaired {
             checked: Checked { format: found.format.name(), report: repair.before },
             kept: repair.kept,
