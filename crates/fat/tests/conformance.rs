@@ -114,7 +114,7 @@ fn agrees_with_the_model(kind: FatKind) {
     for (seed, options, clean) in
         [(1, WRITE_THROUGH, true), (2, WRITE_BACK, true), (3, WRITE_THROUGH, false), (4, WRITE_BACK, false)]
     {
-        let plan = Plan::new(seed + 10 * u64::from(kind as u8), 5_000, MODEL);
+        let plan = Plan::new(seed + 10 * u64::from(kind as u8), 3_000, MODEL);
         match model_compare::run(&Maker { kind, options, clean }, &plan) {
             Ok(summary) => assert_eq!(summary.operations, 5_000),
             Err(disagreement) => panic!("{kind:?}, {options:?}, clean {clean}:\n{disagreement}"),

@@ -24,7 +24,7 @@ fn every_single_cut_is_survived() {
     let shapes = shapes();
     let later = shapes[7..].iter().filter(|shape| shape.cached > 0 || shape.care != NONE || shape.idle.after_us > 0);
     for (seed, shape) in (0..).zip(shapes[..7].iter().chain(later)) {
-        let script = Script { seed, commands: 40, restart_every: 0, durable_every: 5 };
+        let script = Script { seed, commands: 30, restart_every: 0, durable_every: 5 };
         let steps = survives(shape, &script, &CutPlan::None).unwrap();
         let plans = (1..=steps)
             .flat_map(|step| CutMoment::ALL.into_iter().map(move |moment| CutPlan::List(vec![Cut { step, moment }])));

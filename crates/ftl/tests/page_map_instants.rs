@@ -280,7 +280,7 @@ fn cuts_at_instants_lose_nothing_while_failed_blocks_are_emptied_marked_and_repl
 }
 
 /// Of so many instants one is tried; the seed says which is the first.
-const EVERY: usize = 2;
+const EVERY: usize = 3;
 
 fn instants(shape: &Shape, seed: u64) {
     let run = run(shape, seed, 300);
@@ -293,5 +293,5 @@ fn instants(shape: &Shape, seed: u64) {
         torn[count.min(8) as usize] += 1;
     }
     println!("{shape:?}: {} instants; by torn operations: {torn:?}", instants.len());
-    assert!(torn[2..].iter().sum::<u32>() > 25, "few instants tear several operations: {torn:?}");
+    assert!(torn[2..].iter().sum::<u32>() > 15, "few instants tear several operations: {torn:?}");
 }
