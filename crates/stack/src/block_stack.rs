@@ -8,7 +8,6 @@ use nandkit_block::card::Card;
 use nandkit_block::{BlockDevice, HostLink, RamDevice, Result as BlockResult};
 use nandkit_cleaning::log_victim::VictimRule;
 use nandkit_cleaning::recycling::{AlphaEstimator, RecyclingPolicy};
-use nandkit_flash::Flash;
 use nandkit_flash::wrap::StatsFlash;
 use nandkit_ftl::{BlockMapFtl, BlockMapOptions, FastFtl, FastOptions, LogicalCapacity, PageMapFtl, PageMapOptions};
 use nandkit_nand_sim::{AddressStore, ChipSpec, ContentStore, DescribedStore, NandChip, ShadowStore, Store};
@@ -82,22 +81,13 @@ fn layer_stack(spec: &StackSpec, seed: u64, frame: &mut Frame) -> Result<DeviceH
         let may_be_left = frame.keep == chip_file::Keep::AtSync;
         return in_file(Above { may_be_left, ..above }, chip, new_file, frame);
     }
-    match (store, ftl) {
-        // For the largest devices, layer and chip are compiled together, without dynamic calls
-        // between them.
-        (StoreKind::Shadow, FtlSpec::PageMap(spec)) if frame.tap.is_none() => {
-            page_map(&above, spec, StatsFlash::new(made::<ShadowStore>(chip, seed, frame)?), frame)
-                .map(|(device, _)| device)
-        }
-        (StoreKind::Address, FtlSpec::PageMap(spec)) if frame.tap.is_none() => {
-            page_map(&above, spec, StatsFlash::new(made::<AddressStore>(chip, seed, frame)?), frame)
-                .map(|(device, _)| device)
-        }
-        (StoreKind::Content, _) => in_memory(&above, Box::new(made::<ContentStore>(chip, seed, frame)?), frame),
-        (StoreKind::Described, _) => in_memory(&above, Box::new(made::<DescribedStore>(chip, seed, frame)?), frame),
-        (StoreKind::Shadow, _) => in_memory(&above, Box::new(made::<ShadowStore>(chip, seed, frame)?), frame),
-        (StoreKind::Address, _) => in_memory(&above, Box::new(made::<AddressStore>(chip, seed, frame)?), frame),
-    }
+    let chip: Box<dyn EmulatedChip> = match store {
+        StoreKind::Content => Box::new(made::<ContentStore>(chip, seed, frame)?),
+        StoreKind::Described => Box::new(made::<DescribedStore>(chip, seed, frame)?),
+        StoreKind::Shadow => Box::new(made::<ShadowStore>(chip, seed, frame)?),
+        StoreKind::Address => Box::new(made::<AddressStore>(chip, seed, frame)?),
+    };
+    attach(&above, StatsFlash::new(tapped(chip, frame.tap.as_ref())), frame).map(|(device, _)| device)
 }
 
 /// The layers to put on a chip.
@@ -117,10 +107,6 @@ fn made<S: Store + 'static>(chip: &ChipSpec, seed: u64, frame: &mut Frame) -> Re
     let chip = chip.map_err(|error| StackError::new("stack.device", error.to_string()))?;
     frame.watch_dies(chip.queue_statistics());
     Ok(chip)
-}
-
-fn in_memory(above: &Above<'_>, chip: Box<dyn EmulatedChip>, frame: &mut Frame) -> Result<DeviceHandle, StackError> {
-    attach(above, StatsFlash::new(tapped(chip, frame.tap.as_ref())), frame).map(|(device, _)| device)
 }
 
 fn in_file(
@@ -205,12 +191,12 @@ fn attach(
 }
 
 /// The page-mapped layer on a chip.
-fn page_map<F: Flash + 'static>(
+fn page_map(
     above: &Above<'_>,
     spec: &PageMapSpec,
-    flash: StatsFlash<F>,
+    flash: AnyChip,
     frame: &mut Frame,
-) -> Result<(DeviceHandle, CloseLayer<StatsFlash<F>>), StackError> {
+) -> Result<(DeviceHandle, CloseLayer<AnyChip>), StackError> {
     frame.watched.flash = Some(Arc::clone(flash.counters()));
     let context = Context::at(frame.clock.now());
     let options = spec.options(above.seed, above.sector_size);
