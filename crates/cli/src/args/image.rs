@@ -356,8 +356,8 @@ pub struct CheckArguments {
     #[command(flatten)]
     #[allow(missing_docs)]
     pub image: ImageArguments,
-    /// Write a repaired JFFS2, F2FS or UBIFS image to OUT, which must not exist. It leaves out what is
-    /// provably bad; intact files that lost their name appear in lost+found.
+    /// Write a repaired JFFS2, F2FS or UBIFS image to OUT, which must not exist. It leaves out what
+    /// is provably bad; intact files that lost their name appear in lost+found.
     #[arg(long, value_name = "OUT")]
     pub repair: Option<PathBuf>,
     /// Print JSON, and nothing else, on standard output.
