@@ -208,11 +208,11 @@ fn an_older_block_does_not_come_back_between_newer_ones() {
     volume.unmount().expect("an unmount");
     let mut image = strict(volume.into_lebs()).image();
     destroy(&mut image, node_type::INDEX);
-    let newest = of_type(&image, node_type::DATA).into_iter().filter(|(at, length)| {
+    let mut newest = of_type(&image, node_type::DATA).into_iter().filter(|(at, length)| {
         let node = &image.bytes[*at..at + length];
         node[HEADER_SIZE + 4] == 2 && node[length - 1] == 2
     });
-    let (at, length) = newest.last().expect("a block");
+    let (at, length) = newest.next_back().expect("a block");
     image.bytes[at + length - 1] ^= 0x55;
     let (new, repair) = repaired(&image, "an older block").expect("a repair");
     let volume = Ubifs::mount(Box::new(new)).expect("a volume");
