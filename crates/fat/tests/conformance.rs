@@ -116,7 +116,7 @@ fn agrees_with_the_model(kind: FatKind) {
     {
         let plan = Plan::new(seed + 10 * u64::from(kind as u8), 3_000, MODEL);
         match model_compare::run(&Maker { kind, options, clean }, &plan) {
-            Ok(summary) => assert_eq!(summary.operations, 5_000),
+            Ok(summary) => assert_eq!(summary.operations, 3_000),
             Err(disagreement) => panic!("{kind:?}, {options:?}, clean {clean}:\n{disagreement}"),
         }
     }

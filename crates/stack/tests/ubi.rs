@@ -196,9 +196,9 @@ fn what_is_lost_is_told_and_the_rest_is_read() {
 }
 
 #[test]
-fn changes_and_repairs_are_refused() {
+fn a_repair_without_ubifs_is_refused() {
     let file = stored(&device(NAND));
-    let error = image::repair(&file.path, &OpenOptions::default()).expect_err("no repair of UBI");
-    assert!(error.detail.contains("this is ubi"), "{}", error.detail);
+    let error = image::repair(&file.path, &OpenOptions::default()).expect_err("nothing to repair");
+    assert!(error.detail.contains("no volume of this UBI device holds UBIFS"), "{}", error.detail);
     assert!(std::fs::read(&file.path).expect("a file") == device(NAND));
 }
