@@ -7,7 +7,7 @@ use nandkit_vfs::check::{Finding, Findings, Kind as _};
 use nandkit_vfs::{ErrorKind, InodeNumber, Result};
 use zerocopy::FromBytes;
 
-use super::scan::{Found, Scan};
+use super::scan::{DamagedLeaf, Found, Scan};
 use crate::damage::{self, DamageKind};
 use crate::layout::{BLOCK_SIZE, HEADER_SIZE, Header, Key, KeyType, MAGIC, node_type};
 use crate::lebs::Lebs;
@@ -58,7 +58,7 @@ impl Base {
         let (mut before, mut is_open) = (*ALL.start(), false);
         for (key, place) in volume.tree.all() {
             match leaf_at(&volume.lebs, key, place)? {
-                Ok((name, leaf)) => {
+                Stands::Leaf(name, leaf) => {
                     // What the index has wrong lies between two leaves that are right.
                     if std::mem::take(&mut is_open) {
                         base.lost.push(before..=key);
@@ -66,12 +66,12 @@ impl Base {
                     before = key;
                     base.leaves.insert((key, name), leaf);
                 }
-                Err(true) => {
+                Stands::Damaged => {
                     let detail = format!("{key} is damaged: what stood there is lost");
                     let finding = damage::at(DamageKind::Leaf, &volume.lebs, place, &detail);
                     dropped.add(finding.of(InodeNumber(key.inode.into())));
                 }
-                Err(false) => {
+                Stands::Other => {
                     is_open = true;
                     base.missed.insert(key);
                 }
@@ -133,33 +133,40 @@ impl Base {
                 }
             }
         }
-        for damaged in scan.damaged.iter().filter(|damaged| counts(damaged.key, damaged.sequence)) {
-            let slot = (damaged.key, Vec::new());
-            let is_data = damaged.key.key_type() == Some(KeyType::Data);
-            let older = leaves.get(&slot).filter(|leaf| leaf.is_found && leaf.sequence < damaged.sequence);
-            let what = match (older, is_data) {
-                // A hole is told; an older block between newer ones is not seen.
-                (Some(_), true) => "an older one is left out",
-                (Some(_), false) => "an older one takes its place",
-                (None, _) => "what stood there is lost",
-            };
-            if older.is_some() && is_data {
-                leaves.remove(&slot);
-            }
-            let detail = format!("{} is damaged: {what}", damaged.key);
-            let finding = damage::at(DamageKind::Leaf, lebs, damaged.place, &detail);
-            dropped.add(finding.of(InodeNumber(damaged.key.inode.into())));
-        }
-        for key in missed {
-            let mut there = leaves.range((key, Vec::new())..).take_while(|((other, _), _)| *other == key);
-            let detail = match there.any(|(_, leaf)| leaf.is_found) {
-                true => format!("{key} is not where the index has it: what was found of it may be an older version"),
-                false => format!("{key} is not where the index has it"),
-            };
-            dropped.add(Finding::new(DamageKind::Leaf, detail).of(InodeNumber(key.inode.into())));
-        }
+        let damaged = scan.damaged.iter().filter(|damaged| counts(damaged.key, damaged.sequence));
+        damaged.for_each(|damaged| tell_damaged(damaged, &mut leaves, lebs, dropped));
+        missed.into_iter().for_each(|key| tell_missed(key, &leaves, dropped));
         (leaves, lost)
     }
+}
+
+/// Tells a damaged node that no newer one replaced. A block of data that is older is left out: a
+/// hole is seen, an old block between new ones is not.
+fn tell_damaged(damaged: &DamagedLeaf, leaves: &mut Leaves, lebs: &dyn Lebs, dropped: &mut Findings) {
+    let slot = (damaged.key, Vec::new());
+    let is_data = damaged.key.key_type() == Some(KeyType::Data);
+    let what = match leaves.get(&slot) {
+        Some(leaf) if leaf.sequence >= damaged.sequence => return,
+        Some(leaf) if is_data && leaf.is_found => {
+            leaves.remove(&slot);
+            "an older one is left out"
+        }
+        Some(_) => "an older one takes its place",
+        None => "what stood there is lost",
+    };
+    let detail = format!("{} is damaged: {what}", damaged.key);
+    let finding = damage::at(DamageKind::Leaf, lebs, damaged.place, &detail);
+    dropped.add(finding.of(InodeNumber(damaged.key.inode.into())));
+}
+
+/// Tells a key at whose place no node stands.
+fn tell_missed(key: Key, leaves: &Leaves, dropped: &mut Findings) {
+    let mut there = leaves.range((key, Vec::new())..).take_while(|((other, _), _)| *other == key);
+    let detail = match there.any(|(_, leaf)| leaf.is_found) {
+        true => format!("{key} is not where the index has it: what was found of it may be an older version"),
+        false => format!("{key} is not where the index has it"),
+    };
+    dropped.add(Finding::new(DamageKind::Leaf, detail).of(InodeNumber(key.inode.into())));
 }
 
 /// Keys that the index may have lost: ranges in order, of which no two meet.
@@ -201,26 +208,35 @@ fn remove(leaves: &mut Leaves, keys: RangeInclusive<Key>, sequence: u64) {
     }
 }
 
-/// The leaf of a key at the place where the index has it, with its length as its node says it. Else
-/// whether a damaged node stands there: if not, the index is wrong. Errors: `Device`.
-fn leaf_at(lebs: &dyn Lebs, key: Key, place: Place) -> Result<std::result::Result<(Vec<u8>, Leaf), bool>> {
+/// What stands where the index has a leaf.
+enum Stands {
+    /// The leaf, and its name if it is an entry.
+    Leaf(Vec<u8>, Leaf),
+    /// A damaged node.
+    Damaged,
+    /// Something else: the index is wrong.
+    Other,
+}
+
+/// What stands where the index has a key; the length is what the node says. Errors: `Device`.
+fn leaf_at(lebs: &dyn Lebs, key: Key, place: Place) -> Result<Stands> {
     let mut header = [0; HEADER_SIZE];
     let is_inside = place.leb < lebs.leb_count() && place.offset < lebs.leb_size();
     if !is_inside {
-        return Ok(Err(false));
+        return Ok(Stands::Other);
     }
     lebs.read(place.leb, place.offset, &mut header)?;
     let Some(header) = Header::read_from_bytes(&header).ok().filter(|header| header.magic.get() == MAGIC) else {
-        return Ok(Err(false));
+        return Ok(Stands::Other);
     };
     let place = Place { length: header.length.get(), ..place };
     let node = match node::read(lebs, place, header.node_type) {
         Ok(node) => node,
-        Err(error) if error.kind == ErrorKind::Corrupt => return Ok(Err(true)),
+        Err(error) if error.kind == ErrorKind::Corrupt => return Ok(Stands::Damaged),
         Err(error) => return Err(error),
     };
     let leaf = Leaf { place, sequence: node.sequence, is_found: false };
-    Ok(name_of(&node, key).map(|name| (name, leaf)).ok_or(false))
+    Ok(name_of(&node, key).map_or(Stands::Other, |name| Stands::Leaf(name, leaf)))
 }
 
 /// The name in a node with this key, empty for a node without one; `None` if it has another key.

@@ -77,7 +77,8 @@ pub(super) struct DraftName {
 pub(super) struct Draft {
     pub key_hash: u8,
     pub inodes: BTreeMap<u32, DraftInode>,
-    pub data: BTreeMap<Key, Leaf>,
+    /// Blocks of files, and where each ends in its file, in bytes.
+    pub data: BTreeMap<Key, (Leaf, u64)>,
     pub names: BTreeMap<(Key, Vec<u8>), DraftName>,
     pub xattrs: BTreeMap<(Key, Vec<u8>), DraftName>,
     /// Inodes that lost a name and are to get another one.
@@ -162,7 +163,8 @@ impl Draft {
         if !is_encrypted && unpack(&data, packed, &mut [0; BLOCK_SIZE as usize]).is_err() {
             return Err("its data cannot be decompressed");
         }
-        self.data.insert(key, leaf);
+        let end = u64::from(key.low()) * u64::from(BLOCK_SIZE) + u64::from(data.size.get());
+        self.data.insert(key, (leaf, end));
         Ok(())
     }
 

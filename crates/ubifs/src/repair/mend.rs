@@ -15,18 +15,19 @@ use crate::layout::{BLOCK_SIZE, Key, ROOT, name_hash};
 const LOST_AND_FOUND: &[u8] = b"lost+found";
 
 impl Draft {
-    /// Puts right what does not fit together; `data_end` is the end of a block in bytes.
-    pub fn settle(&mut self, data_end: &BTreeMap<Key, u64>) {
+    /// Puts right what does not fit together.
+    pub fn settle(&mut self) {
         self.drop_returned();
         let lost_names = self.lost_names();
         self.make_root();
         self.drop_ownerless();
         self.drop_truncated();
         self.drop_dangling();
-        self.settle_attributes();
         self.settle_directories();
         self.attach_lost(lost_names);
-        self.recount(data_end);
+        // Behind the removal of what was removed long ago, whose attributes are no loss.
+        self.settle_attributes();
+        self.recount();
     }
 
     /// The sum over the names of each directory, as it counts for its size.
@@ -119,7 +120,7 @@ impl Draft {
     /// inode: they were cut off, and the mark of that was collected.
     fn drop_truncated(&mut self) {
         let inodes = &self.inodes;
-        self.data.retain(|key, leaf| {
+        self.data.retain(|key, (leaf, _)| {
             let is_behind = |inode: &DraftInode| {
                 let start = u64::from(key.low()) * u64::from(BLOCK_SIZE);
                 inode.is_found && start >= inode.inode.size.get() && leaf.sequence < inode.sequence
@@ -333,7 +334,7 @@ impl Draft {
 
     /// Counts links, sizes of directories and attributes anew; files reach to the end of their
     /// data.
-    fn recount(&mut self, data_end: &BTreeMap<Key, u64>) {
+    fn recount(&mut self) {
         let (mut links, sizes): (BTreeMap<u32, u32>, _) = (BTreeMap::new(), self.sizes());
         for ((key, _), entry) in &self.names {
             *links.entry(entry.inode).or_default() += 1;
@@ -349,10 +350,9 @@ impl Draft {
             *counted = (counted.0 + 1, counted.1.saturating_add(bytes), counted.2 + name.len() as u32);
         }
         let mut ends: BTreeMap<u32, u64> = BTreeMap::new();
-        for key in self.data.keys() {
-            let end = data_end.get(key).copied().unwrap_or(u64::from(key.low()) * u64::from(BLOCK_SIZE));
+        for (key, (_, end)) in &self.data {
             let reached = ends.entry(key.inode).or_default();
-            *reached = end.max(*reached);
+            *reached = (*end).max(*reached);
         }
         let counts = Counts { links, sizes, attributes, ends };
         let mut told = Vec::new();

@@ -21,11 +21,11 @@ use self::draft::{Draft, DraftName};
 use self::scan::Found;
 use crate::damage::DamageKind;
 use crate::encode::{EntryOf, entry, node, raw};
-use crate::layout::{BLOCK_SIZE, Data, FORMAT_MAX, Key, MASTER_LEBS, Master, Superblock, flag, node_type};
+use crate::layout::{FORMAT_MAX, Key, MASTER_LEBS, Master, Superblock, flag, node_type};
 use crate::lebs::Lebs;
 use crate::mkfs::{BuildOptions, Identity, LebSink, NewVolume};
 use crate::mount::Ubifs;
-use crate::node::{self as nodes, Place};
+use crate::node::Place;
 use crate::pack::method_of;
 use crate::properties::Areas;
 use crate::replay::Change;
@@ -81,8 +81,7 @@ pub fn repair(lebs: Arc<dyn Lebs>, sink: &mut dyn LebSink) -> Result<Repaired> {
         false => (base.leaves, Lost::default()),
     };
     let mut draft = Draft::read(&lebs, &leaves, &pending, (superblock.key_hash, highest), dropped)?;
-    let ends = data_ends(&lebs, &draft)?;
-    draft.settle(&ends);
+    draft.settle();
     if is_incomplete {
         let what = "a part of the index or of the journal is lost: what was found without it may be an older version, \
                     or have been removed";
@@ -141,17 +140,6 @@ fn highest_inode(lebs: &dyn Lebs, found: &[Found]) -> u32 {
     highest.max(u32::try_from(master).ok().filter(|number| *number < u32::MAX - (1 << 16)).unwrap_or(0)).max(64)
 }
 
-/// Where each block of data ends, in bytes of its file.
-fn data_ends(lebs: &dyn Lebs, draft: &Draft) -> Result<BTreeMap<Key, u64>> {
-    let mut ends = BTreeMap::new();
-    for (key, leaf) in &draft.data {
-        let node = nodes::read(lebs, leaf.place, node_type::DATA)?;
-        let size = node.body::<Data>().map_or(0, |(data, _)| data.size.get());
-        ends.insert(*key, u64::from(key.low()) * u64::from(BLOCK_SIZE) + u64::from(size));
-    }
-    Ok(ends)
-}
-
 /// Writes the new volume; returns the number of its LEBs.
 fn write(lebs: &dyn Lebs, superblock: &Superblock, draft: &Draft, sink: &mut dyn LebSink) -> Result<u32> {
     let options = options(superblock);
@@ -166,7 +154,7 @@ fn write(lebs: &dyn Lebs, superblock: &Superblock, draft: &Draft, sink: &mut dyn
     volume.highest = draft.highest;
     let mut bytes = Vec::new();
     // Data first, as mkfs has them.
-    for (key, leaf) in &draft.data {
+    for (key, (leaf, _)) in &draft.data {
         copy(lebs, leaf.place, &mut bytes)?;
         volume.put_again(*key, &[], &mut bytes)?;
     }
