@@ -123,8 +123,9 @@ const TESTS_MAX: Duration = Duration::from_secs(3600);
 /// The command that compiles and runs tests. Examples are left out: the lints compile them, and
 /// nothing here runs them.
 fn tests(quick: bool, more: &[&str]) -> Command {
-    let all = ["test", "--workspace", "--locked", "--no-fail-fast", "--lib", "--bins"];
-    let programs: &[&str] = if quick { &[] } else { &["--tests"] };
+    let all = ["test", "--workspace", "--locked", "--no-fail-fast"];
+    // A crate whose manifest says `test = false` has no unit tests, and is not compiled for them.
+    let programs: &[&str] = if quick { &["--lib", "--bins"] } else { &["--tests"] };
     process::cargo(&[&all, programs, more].concat())
 }
 

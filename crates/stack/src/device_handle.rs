@@ -28,7 +28,7 @@ pub(crate) fn lock<D: ?Sized>(device: &Mutex<D>) -> MutexGuard<'_, D> {
 
 impl DeviceHandle {
     /// Makes a handle; the caller may keep the device for its counters or to close it.
-    pub(crate) fn new<D: BlockDevice + 'static>(device: Arc<Mutex<D>>) -> Self {
+    pub fn new<D: BlockDevice + 'static>(device: Arc<Mutex<D>>) -> Self {
         let device: Arc<Mutex<dyn BlockDevice>> = device;
         let (geometry, trims, is_paced, remap_limits) = {
             let mut device = lock(&device);
@@ -145,24 +145,4 @@ impl Remap for DeviceHandle {
 #[cold]
 fn no_longer() -> BlockError {
     BlockError::new(ErrorKind::Io, Operation::Remap, Lba(0), "the device below no longer remaps")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use nandkit_block::RamDevice;
-
-    #[test]
-    fn handles_share_content_and_capabilities() {
-        let device = Arc::new(Mutex::new(RamDevice::with_sectors(512, 64).unwrap()));
-        let (mut one, mut other) = (DeviceHandle::new(Arc::clone(&device)), DeviceHandle::new(device));
-        let context = Context::default();
-        one.write(&context, Lba(3), Payload::Bytes(&[7; 512])).unwrap();
-        let mut found = [0; 512];
-        other.read(&context, Lba(3), ReadInto::Bytes(&mut found)).unwrap();
-        assert_eq!(found, [7; 512]);
-        BlockDevice::trim(&mut other).expect("memory takes trims").trim(&context, Lba(3), 1).unwrap();
-        one.read(&context, Lba(3), ReadInto::Bytes(&mut found)).unwrap();
-        assert_eq!(found, [0; 512]);
-    }
 }

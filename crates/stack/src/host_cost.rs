@@ -12,7 +12,7 @@ use crate::device_handle::DeviceHandle;
 
 /// A device whose host has one processor for its requests; each request occupies it for a fixed
 /// time before it is sent.
-pub(crate) struct HostCost {
+pub struct HostCost {
     below: DeviceHandle,
     request: Nanos,
     state: Mutex<State>,
@@ -29,7 +29,8 @@ struct State {
 }
 
 impl HostCost {
-    pub(crate) fn new(below: DeviceHandle, request: Nanos) -> Self {
+    /// A host that takes so long for each request.
+    pub fn new(below: DeviceHandle, request: Nanos) -> Self {
         Self { below, request, state: Mutex::default() }
     }
 
@@ -146,53 +147,5 @@ impl Remap for HostCost {
     fn remap_move(&mut self, context: &Context, pairs: &[(Lba, Lba)]) -> Result<Done> {
         let context = self.out(context);
         Remap::remap_move(&mut self.below, &context, pairs)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::sync::Arc;
-
-    use nandkit_block::RamDevice;
-
-    use super::*;
-
-    #[test]
-    fn requests_take_the_processor_one_after_the_other() {
-        let ram = Arc::new(Mutex::new(RamDevice::with_sectors(4096, 64).unwrap()));
-        let mut device = HostCost::new(DeviceHandle::new(ram), Nanos(2500));
-        let mut page = [0; 4096];
-        let read = |device: &HostCost, issued, page: &mut [u8]| {
-            device.read(&Context::at(Nanos(issued)), Lba(0), ReadInto::Bytes(page)).unwrap().completed
-        };
-        // Memory takes no time.
-        assert_eq!(read(&device, 1000, &mut page), Nanos(3500));
-        assert_eq!(read(&device, 1000, &mut page), Nanos(6000), "the second of two at once waits");
-        assert_eq!(read(&device, 9000, &mut page), Nanos(11_500));
-        // A large request costs as much as a small one.
-        let mut pages = vec![0; 32 * 4096];
-        assert_eq!(read(&device, 20_000, &mut pages), Nanos(22_500));
-        let context = Context::at(Nanos(30_000));
-        assert_eq!(device.write(&context, Lba(0), Payload::Bytes(&page)).unwrap().completed, Nanos(32_500));
-        assert_eq!(device.flush(&context).unwrap().completed, Nanos(35_000));
-        let mut counted = Vec::new();
-        device.collect(&mut |name, value| counted.push((name, value)));
-        let count = StatisticValue::Count;
-        let expected = [
-            ("host_requests", count(6)),
-            ("host_request_time_ns", count(15_000)),
-            ("host_request_wait_ns", count(5000)),
-        ];
-        assert_eq!(counted, expected);
-    }
-
-    #[test]
-    fn it_can_what_the_device_can() {
-        let ram = Arc::new(Mutex::new(RamDevice::with_sectors(4096, 64).unwrap()));
-        let mut device = HostCost::new(DeviceHandle::new(ram), Nanos(1));
-        let mut plain = RamDevice::with_sectors(4096, 64).unwrap();
-        assert_eq!(device.remap().is_some(), plain.remap().is_some());
-        assert_eq!(BlockDevice::trim(&mut device).is_some(), BlockDevice::trim(&mut plain).is_some());
-        assert_eq!(device.geometry(), plain.geometry());
     }
 }

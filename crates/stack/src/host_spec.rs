@@ -104,24 +104,9 @@ impl HostSpec {
     }
 
     /// In few words, for people.
-    pub(crate) fn title(&self) -> String {
+    pub fn title(&self) -> String {
         let sync = if self.sync_ms > 0 { format!(", a sync after {} ms", self.sync_ms) } else { String::new() };
         let request = if self.request_ns > 0 { format!(", {} ns a request", self.request_ns) } else { String::new() };
         format!("host of {}, {} dirty{sync}{request}", format_bytes(self.cache), format_bytes(self.dirty))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_cost_for_requests_is_told_and_bounded() {
-        let host = HostSpec::parse("request_ns=3000").unwrap();
-        assert_eq!(host, HostSpec { request_ns: 3000, ..HostSpec::default() });
-        assert!(host.told().contains("costs 3000 ns") && host.title().ends_with("3000 ns a request"));
-        let error = HostSpec::parse("request_ns=20000000").unwrap_err().to_string();
-        assert!(error.contains("request_ns is 20000000; expected up to 10000000"), "{error}");
-        assert!(!toml::to_string(&HostSpec::default()).unwrap().contains("request_ns"));
     }
 }

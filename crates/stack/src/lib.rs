@@ -40,6 +40,8 @@ pub use format::FormatSpec;
 pub use frame::Watched;
 pub use fs_spec::FsSpec;
 pub use ftl_spec::{AlphaName, BlockMapSpec, FastSpec, FtlSpec, PolicyName, VictimName};
+#[cfg(feature = "testing")]
+pub use host_cost::HostCost;
 pub use host_spec::HostSpec;
 pub use mounted::{Mounted, MountedFileSystem};
 pub use nandkit_units::toml_depth::nests_too_deep;

@@ -81,15 +81,3 @@ pub(crate) fn overlay(base: &mut Table, over: Table) {
         }
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn tables_are_merged_and_values_replaced() {
-        let mut base: Table = toml::from_str("a = 1\n[b]\nc = 2\nd = 3").unwrap();
-        overlay(&mut base, toml::from_str("a = 5\n[b]\nd = 4\n[e]\nf = 6").unwrap());
-        assert_eq!(base, toml::from_str("a = 5\n[b]\nc = 2\nd = 4\n[e]\nf = 6").unwrap());
-    }
-}

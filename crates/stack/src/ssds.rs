@@ -37,7 +37,7 @@ pub struct SsdPreset {
     /// The layer's table from its file, without defaults.
     layer: Table,
     /// Sources of the figures of interface and layer, in the form of [`ChipSpec::sources`].
-    sources: BTreeMap<String, String>,
+    pub sources: BTreeMap<String, String>,
 }
 
 /// The names of all drives, in the order in which they are shown.
@@ -102,46 +102,4 @@ pub(crate) fn interface_of(table: Table) -> Result<HostLinkSpec, SpecError> {
     let spec: HostLinkSpec = whole(table).map_err(|error: SpecError| error.within(INTERFACE))?;
     spec.check().map_err(|detail| SpecError::range(format!("{INTERFACE}.{detail}")))?;
     Ok(spec)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_drive_loads_and_every_figure_has_a_source() {
-        for name in names() {
-            let drive = load(name).unwrap().unwrap_or_else(|error| panic!("{name}: {error}"));
-            assert_eq!(drive.chip.name, name);
-            assert!(!drive.chip.title.is_empty());
-            drive.chip.check_sources().unwrap_or_else(|error| panic!("{name}: {error}"));
-            let figures = drive.figures().unwrap();
-            for figure in &figures {
-                assert!(figure.source.as_deref().is_some_and(|source| source.len() > 5), "{name}: {}", figure.key);
-            }
-            let has = |key: &str| {
-                figures.iter().any(|figure| figure.key == key || figure.key.starts_with(&format!("{key}.")))
-            };
-            assert!(
-                drive.sources.keys().all(|key| has(key)),
-                "{name}: a source of no figure: {:?}",
-                drive.sources.keys()
-            );
-            let is_card = name.starts_with("card-parts-");
-            let writes = matches!(&drive.ftl, FtlSpec::PageMap(ftl) if ftl.journal && ftl.write_buffer > 0);
-            assert_eq!(writes, !is_card, "{name}");
-            assert_eq!(drive.interface.queue_depth == 1, is_card, "{name}: a card takes one command at a time");
-        }
-        assert!(load("p3_ssd").is_none() && load("P3-SSD").is_some());
-    }
-
-    #[test]
-    fn what_p3_does_not_tell_is_marked() {
-        let drive = load("p3-ssd").unwrap().unwrap();
-        for figure in drive.figures().unwrap() {
-            let source = figure.source.unwrap_or_default();
-            let told = ["geometry.page_size", "ftl.kind"].contains(&figure.key.as_str());
-            assert_eq!(told, source.starts_with("P3"), "{}: {source}", figure.key);
-        }
-    }
 }

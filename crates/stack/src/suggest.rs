@@ -41,35 +41,3 @@ pub fn explain(message: &str) -> String {
         None => message.to_string(),
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn serde_messages_get_the_nearest_name() {
-        assert_eq!(
-            explain("unknown field `polcy`, expected one of `kind`, `policy`"),
-            "unknown field `polcy`, expected one of `kind`, `policy` (did you mean `policy`?)"
-        );
-        assert_eq!(
-            explain("unknown variant `contnt`, expected `content`"),
-            "unknown variant `contnt`, expected `content` (did you mean `content`?)"
-        );
-        let explained = explain("unknown field `polcy`, expected one of `kind`, `policy`");
-        assert_eq!(explain(&explained), explained, "said once");
-        assert_eq!(explain("invalid type: string"), "invalid type: string");
-        assert_eq!(
-            explain("invalid value: integer `-1`, expected u16\n"),
-            "invalid value: integer `-1`, expected a whole number from 0 to 65535"
-        );
-    }
-
-    #[test]
-    fn unknown_names_come_with_all_there_are() {
-        assert_eq!(
-            unknown("policy", "limt", &["merge", "limit"]),
-            "unknown policy \"limt\"; did you mean \"limit\"? Known: merge, limit"
-        );
-    }
-}

@@ -54,22 +54,3 @@ pub fn lines(facts: &[Fact]) -> impl Iterator<Item = (&'static str, &str)> {
 pub fn or_none(text: &str) -> String {
     if text.is_empty() { "none".to_owned() } else { text.to_owned() }
 }
-
-#[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-
-    #[test]
-    fn a_fact_is_a_line_and_members() {
-        let facts = [
-            Fact::new("file system", "FAT16, sectors of 512 bytes", "kind", "FAT16").and("sector_size", 512),
-            Fact::member("label", ""),
-            Fact::line("note", "two sectors are bad"),
-        ];
-        assert_eq!(json(&facts), json!({"kind": "FAT16", "sector_size": 512, "label": ""}));
-        let lines: Vec<_> = lines(&facts).collect();
-        assert_eq!(lines, [("file system", "FAT16, sectors of 512 bytes"), ("note", "two sectors are bad")]);
-    }
-}

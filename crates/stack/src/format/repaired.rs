@@ -31,7 +31,7 @@ impl RepairedImage {
 
     /// An image with patches by offset (later ones override earlier ones). It is extended with
     /// zeroes to the minimum length.
-    pub(crate) fn patched(image: Image, patches: Vec<(u64, Arc<[u8]>)>, least: u64) -> Self {
+    pub fn patched(image: Image, patches: Vec<(u64, Arc<[u8]>)>, least: u64) -> Self {
         Self(Content::Patched(Box::new(image), patches, least))
     }
 
@@ -61,25 +61,4 @@ pub fn write_sparse(file: &mut File, bytes: &[u8]) -> std::io::Result<()> {
         }
     }
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn patches_lie_over_the_image_and_behind_it() {
-        let mut bytes = vec![0; 3 * PIECE];
-        bytes[PIECE..PIECE + 9].fill(7);
-        let image = Image::from_bytes(bytes.clone(), None).expect("an image");
-        let end = bytes.len() as u64;
-        let patches =
-            vec![(3, Arc::from([8, 2])), (3, Arc::from([1])), (PIECE as u64, Arc::from([9])), (end, Arc::from([4]))];
-        let mut file = tempfile::NamedTempFile::new().expect("a file");
-        RepairedImage::patched(image, patches, 0).write_to(file.as_file_mut()).expect("it is written");
-        bytes[3..5].copy_from_slice(&[1, 2]);
-        bytes[PIECE] = 9;
-        bytes.push(4);
-        assert_eq!(std::fs::read(file.path()).expect("a file"), bytes);
-    }
 }

@@ -250,8 +250,8 @@ impl EmulatedImage {
 }
 
 /// Copies all bytes that are not zero; the target reads as zeroes already.
-fn copy_sectors(
-    from: &DumpSectors,
+pub fn copy_sectors(
+    from: &dyn BlockDevice,
     to: &mut dyn BlockDevice,
     geometry: &BlockGeometry,
     clock: &Clock,
@@ -272,30 +272,4 @@ fn copy_sectors(
     let done = to.flush(&Context::at(clock.now()))?;
     clock.advance_to(done.completed);
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use nandkit_block::RamDevice;
-    use nandkit_flash_image::{DumpFlash, ImageLayout};
-
-    use super::*;
-
-    /// Images of 2 TiB and more have sectors of 4 KiB (`DumpSectors::layout_of_blocks`), devices
-    /// others.
-    #[test]
-    fn sectors_of_any_size_are_copied_to_sectors_of_any_other() {
-        let sectors = 2 * PIECE / 512 + 8;
-        let bytes: Vec<u8> =
-            (0..sectors * 512).map(|at| if at % 4096 < 512 { 0 } else { (at / 512 % 251) as u8 }).collect();
-        for (from, to) in [(512, 512), (4096, 512), (512, 4096), (4096, 4096)] {
-            let dump = DumpFlash::from_bytes(bytes.clone(), ImageLayout::nor(from)).unwrap();
-            let mut device = RamDevice::with_sectors(to, bytes.len() as u64 / u64::from(to)).unwrap();
-            let geometry = BlockGeometry { ..*device.geometry() };
-            copy_sectors(&DumpSectors::new(dump), &mut device, &geometry, &Clock::default()).unwrap();
-            let mut copy = vec![0xEE; bytes.len()];
-            device.read(&Context::default(), Lba(0), ReadInto::Bytes(&mut copy)).unwrap();
-            assert!(copy == bytes, "from sectors of {from} to those of {to}");
-        }
-    }
 }

@@ -27,6 +27,8 @@ pub use change::{ChangedImage, ChangingImage};
 pub use chip::{ChipInfo, ChipVolume};
 pub use device_volumes::ChangingDevice;
 pub use emulated::EmulatedImage;
+#[cfg(feature = "testing")]
+pub use emulated::copy_sectors;
 pub use export::{ExportForm, Exported, Exporting};
 pub use in_place::ImageInPlace;
 pub use live::{LiveChip, open_live};

@@ -19,7 +19,7 @@ const READ_AHEAD: u32 = 32;
 
 /// Which write times of a card to use.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Curve {
+pub enum Curve {
     /// Writes at random offsets of the whole card, with the merges they cause, as in a random-write
     /// benchmark (P1's figure 5).
     #[default]
@@ -50,23 +50,18 @@ pub(super) const CAN_REMAP: &str =
     "the page-mapped layer with journal = true, as in p3-ssd, nvme-tlc, sata-tlc and dramless-tlc";
 
 /// Whether the layer of a stack can remap.
-pub(super) fn remaps(device: &DeviceSpec, ftl: &FtlSpec) -> bool {
+pub fn remaps(device: &DeviceSpec, ftl: &FtlSpec) -> bool {
     let on_flash = matches!(device, DeviceSpec::Chip { .. } | DeviceSpec::Kept { .. });
     matches!(ftl, FtlSpec::PageMap(spec) if spec.journal) && on_flash
 }
 
 /// Whether the device has figures for request times.
-pub(super) const fn has_times(device: &DeviceSpec) -> bool {
+pub const fn has_times(device: &DeviceSpec) -> bool {
     matches!(device, DeviceSpec::Chip { .. } | DeviceSpec::Card { .. })
 }
 
 /// The costs of a device; `limits` are the device's limits for remaps. `None` if it has no figures.
-pub(super) fn costs_of(
-    device: &DeviceSpec,
-    ftl: &FtlSpec,
-    limits: Option<RemapLimits>,
-    curve: Curve,
-) -> Option<GatherCosts> {
+pub fn costs_of(device: &DeviceSpec, ftl: &FtlSpec, limits: Option<RemapLimits>, curve: Curve) -> Option<GatherCosts> {
     match device {
         DeviceSpec::Card { card, .. } => Some(of_card(card, curve)),
         DeviceSpec::Chip { chip, interface, .. } => {
@@ -161,30 +156,5 @@ impl Parts {
         // The older half of the buffer is already being written.
         let flush_ns = self.program_all(self.buffer / 2) as f64;
         GatherCosts { reads, remap: remap.filter(|remap| remap.unit > 0), flush_ns }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Of specs/ssds/p3-ssd.toml: 64 dies, reads of 80 us, programs of 800 us, 4096 bytes in
-    /// 7.3 us over the link, 10.5 us a command, 20 and 7.5 us besides, a buffer of 1 MiB.
-    #[test]
-    fn the_costs_of_a_drive_follow_from_its_parts() {
-        let device = DeviceSpec::preset("p3-ssd").unwrap();
-        let limits = RemapLimits { unit: 4096, pairs_max: 30 };
-        let costs = costs_of(&device, &device.default_layer(), Some(limits), Curve::default()).unwrap();
-        let times = &costs.reads.times;
-        assert_eq!(times.read(1), 10_500.0 + 20_000.0 + 80_000.0 + 7_315.0);
-        assert_eq!(times.read(65), 10_500.0 + 20_000.0 + 160_000.0 + 65.0 * 7_315.0);
-        assert_eq!(times.write(64), 10_500.0 + 7_500.0 + 800_000.0 + 64.0 * 7_315.0);
-        assert_eq!((costs.reads.page_ns, costs.flush_ns), (80_000.0, 2.0 * 800_000.0));
-        let remap = costs.remap.unwrap();
-        assert_eq!((remap.command_ns, remap.pairs_max, remap.unit), (810_500.0, 30, 1));
-        assert!(remaps(&device, &device.default_layer()) && !remaps(&device, &FtlSpec::None));
-        let card = DeviceSpec::preset("card-c").unwrap();
-        assert!(costs_of(&card, &FtlSpec::None, None, Curve::default()).unwrap().remap.is_none());
-        assert!(!has_times(&DeviceSpec::preset("ram").unwrap()));
     }
 }

@@ -29,6 +29,9 @@ use nandkit_vfs::probe::{Likeness, SURE};
 use nandkit_vfs::{FileSystem, InodeNumber};
 use toml::Table;
 
+#[cfg(feature = "testing")]
+pub use costs::{Curve, costs_of, has_times, remaps};
+
 use self::recovery::Mounted;
 use self::spec::F2fsSpec;
 use super::detected::{Claims, DetectedFormat, View, is_left_over};

@@ -179,32 +179,3 @@ fn card_of(path: &Path) -> Result<CardSpec, StackError> {
     let text = std::fs::read_to_string(path).map_err(|error| wrong(format!("cannot read: {error}")))?;
     CardSpec::from_toml(&text).map_err(|error| wrong(error.to_string()))
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_and_their_options() {
-        assert_eq!(Reuse::parse("ssr").unwrap().way.method, None);
-        let gc = Reuse { way: WAYS[3], segments: 3, curve: Curve::Unit };
-        assert_eq!(Reuse::parse("gc:segments=3,curve=unit").unwrap(), gc);
-        assert!(Reuse::parse("hole-plugging").unwrap().way.plugs_holes);
-        assert_eq!(Reuse::parse("pgc:curve=learned").unwrap().curve, Curve::Learned);
-        for (text, goes) in [("ssr", true), ("zoned", true), ("atgc", false), ("pgc", false), ("unified", false)] {
-            assert_eq!(Reuse::parse(text).unwrap().check_lfs().is_ok(), goes, "{text}");
-        }
-        assert!(BY_AGE.parse::<nandkit_cleaning::victim::VictimPolicy>().is_ok());
-        for (text, part) in [
-            ("pcg", "pgc"),
-            ("pgc:segments=9", "1 to 8"),
-            ("pgc:x=1", "segments=N"),
-            ("ssr:segments=2", "no options"),
-            ("atgc:x", "no options"),
-            ("unified:segments=0", "1 to 8"),
-        ] {
-            let error = Reuse::parse(text).unwrap_err().to_string();
-            assert!(error.contains(part), "{text}: {error}");
-        }
-    }
-}
