@@ -54,7 +54,7 @@ pub const HOUSE: &[Room] = &[
     room("jffs2", &["units", "codec", "cleaning", "flash", "vfs"], &["testkit"]),
     room("f2fs", &["units", "codec", "block", "cache", "cleaning", "vfs"], &["testkit"]),
     room("ubi", &["units", "codec", "flash", "vfs"], &["testkit"]),
-    room("ubifs", &["units", "codec", "vfs"], &["testkit"]),
+    room("ubifs", &["units", "cleaning", "codec", "vfs"], &["testkit"]),
     // driving
     room("tree", &["units", "vfs"], &[]).with_system(),
     room("remap", &["units", "vfs"], &[]),

@@ -1,12 +1,14 @@
 //! Collection: the nodes in use of a LEB move to the collector's head, and the LEB becomes free.
 //!
-//! Source of the rules: Linux `fs/ubifs/gc.c`, `ubifs_find_dirty_leb` in `find.c`.
+//! Source of the rules: Linux `fs/ubifs/gc.c`; `cleaning::victim` chooses the LEB.
 
 use nandkit_vfs::Result;
 
+use super::Writer;
 use super::buffers::HEADS;
 use crate::encode::{aligned, pad};
 use crate::layout::{COLLECTOR_HEAD, Data, Dentry, Inode, Key, node_type};
+use crate::lpt::LebProperties;
 use crate::mount::Ubifs;
 use crate::node::{Node, Place};
 use crate::walk::nodes_of;
@@ -31,6 +33,17 @@ struct Live {
     bytes: Vec<u8>,
 }
 
+impl Writer {
+    /// The LEB that the policy takes: of the index only if `with_index` is set.
+    fn victim(&mut self, least: u32, with_index: bool) -> Option<(u32, LebProperties)> {
+        let random = &mut self.random;
+        let mut draw = |bound: u32| random.below(u64::from(bound.max(1))) as u32;
+        let views = self.space.collectable(least, with_index);
+        let leb = self.options.policy.choose(views, self.clock.now(), &mut draw)?.block;
+        self.space.get(leb).map(|properties| (leb, properties))
+    }
+}
+
 impl Ubifs {
     /// Collects one LEB; one of the index only if a commit may follow.
     pub(super) fn collect(&mut self, may_commit: bool) -> Result<Collected> {
@@ -43,7 +56,7 @@ impl Ubifs {
         }
         let least = writer.space.limits().dead;
         let is_index_freeable = may_commit && !writer.space.freeable(true).is_empty();
-        let Some((leb, properties)) = writer.space.find_dirty(least, with_index) else {
+        let Some((leb, properties)) = writer.victim(least, with_index) else {
             return Ok(if is_index_freeable { Collected::Index } else { Collected::Nothing });
         };
         writer.counters.collected += 1;
@@ -108,7 +121,7 @@ impl Ubifs {
         self.or_broken(appended)?;
         let writer = self.writer()?;
         writer.is_changed = true;
-        writer.space.written(leb, bytes.len() as u32);
+        writer.space.written(leb, bytes.len() as u32, writer.clock.now());
         writer.space.dirtied(place.leb, bytes.len() as u32);
         writer.counters.moved_bytes += bytes.len() as u64;
         self.tree.relocate(key, place, Place { leb, offset: at, length: place.length });

@@ -76,7 +76,7 @@ impl Ubifs {
         self.or_broken(appended)?;
         let writer = self.writer()?;
         writer.is_changed = true;
-        writer.space.written(leb, written.length());
+        writer.space.written(leb, written.length(), writer.clock.now());
         for (start, length, effect) in std::mem::take(&mut written.nodes) {
             let place = Place { leb, offset: at + start as u32, length: length as u32 };
             let done = self.take_effect(effect, place);
@@ -232,7 +232,7 @@ impl Ubifs {
         let Self { lebs, writer: Some(writer), .. } = self else { return Ok(()) };
         let flushed = lebs.flush(head, writer.unit);
         if let (Ok(padding), Some(leb)) = (&flushed, lebs.head(head).leb) {
-            writer.space.written(leb, *padding);
+            writer.space.written(leb, *padding, writer.clock.now());
             writer.space.dirtied(leb, *padding);
         }
         self.or_broken(flushed).map(drop)

@@ -130,7 +130,7 @@ impl Ubifs {
             let free = writer.log.leb_size;
             writer.space.set(leb, LebProperties { free, dirty: 0, is_index: true });
         }
-        writer.space.written(leb, bytes.len() as u32);
+        writer.space.written(leb, bytes.len() as u32, writer.clock.now());
         writer.space.dirtied(leb, (end - used) as u32);
         let flash = self.lebs.writer_for(Cause::Metadata)?;
         if start == 0 {

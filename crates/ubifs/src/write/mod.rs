@@ -25,8 +25,11 @@ mod xattr;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use nandkit_cleaning::victim::VictimPolicy;
+use nandkit_cleaning::victim::rules::ubifs_linux::UbifsLinux;
 use nandkit_codec::compression::{Compression, Level};
 use nandkit_units::Clock;
+use nandkit_units::random::Random;
 use nandkit_vfs::{ErrorKind, FsError, Result, Timestamp};
 
 use crate::mount::Ubifs;
@@ -47,11 +50,15 @@ pub struct WriteOptions {
     pub compression: Option<Compression>,
     /// Effort of the compression.
     pub level: Level,
+    /// Which LEB is collected next. Ages and erases count from the mount on.
+    pub policy: VictimPolicy,
+    /// Seed of what the policy draws.
+    pub seed: u64,
 }
 
 impl Default for WriteOptions {
     fn default() -> Self {
-        Self { compression: None, level: Level::BEST }
+        Self { compression: None, level: Level::BEST, policy: VictimPolicy::of(&UbifsLinux), seed: 0 }
     }
 }
 
@@ -106,6 +113,8 @@ pub(crate) struct Writer {
     clock: Clock,
     packer: Packer,
     options: WriteOptions,
+    /// What the victim policy draws from.
+    random: Random,
     counters: WriteCounters,
 }
 

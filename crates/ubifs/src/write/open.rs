@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use nandkit_units::random::Random;
 use nandkit_units::{Cause, Clock};
 use nandkit_vfs::check::Findings;
 use nandkit_vfs::{ErrorKind, FsError, Result};
@@ -195,6 +196,7 @@ impl Ubifs {
             clock,
             packer: Packer::default(),
             options,
+            random: Random::new(options.seed, "victims of UBIFS"),
             counters: WriteCounters::default(),
         })
     }

@@ -2,6 +2,9 @@
 //!
 //! Source of the rules: Linux `fs/ubifs/find.c`, `fs/ubifs/lprops.c`.
 
+use nandkit_cleaning::victim::{BlockView, Queue};
+use nandkit_units::Nanos;
+
 use crate::lpt::{FANOUT, LebProperties};
 use crate::sums::{SpaceLimits, SpaceSums};
 
@@ -12,9 +15,19 @@ struct Leb {
     /// It is written by a head, or holds nodes that only the journal knows, or is the collector's:
     /// it is neither collected nor given away.
     is_taken: bool,
+    /// Erases since the mount.
+    erases: u32,
+    /// When it was last written; zero before the mount.
+    written: Nanos,
+    /// When it was first written since its last erase.
+    first_written: Nanos,
 }
 
 impl Leb {
+    const fn new(properties: LebProperties) -> Self {
+        Self { properties, is_taken: false, erases: 0, written: Nanos::ZERO, first_written: Nanos::ZERO }
+    }
+
     /// Whether nothing of it is in use, and it is neither empty nor taken.
     const fn is_freeable(&self, leb_size: u32) -> bool {
         let LebProperties { free, dirty, .. } = self.properties;
@@ -43,7 +56,7 @@ impl Space {
         let sums = SpaceSums::of(&properties, limits);
         let leaves = properties.chunks(FANOUT as usize).zip(stated.chunks(FANOUT as usize));
         let changed = leaves.map(|(now, stated)| now != stated).collect();
-        let lebs = properties.into_iter().map(|properties| Leb { properties, is_taken: false }).collect();
+        let lebs = properties.into_iter().map(Leb::new).collect();
         let mut space = Self { first, limits, lebs, sums, taken_empty: 0, freeable: 0, changed };
         space.freeable = space.all().filter(|(_, leb)| leb.is_freeable(limits.leb_size)).count() as u32;
         space
@@ -114,12 +127,23 @@ impl Space {
 
     /// Makes a LEB empty.
     pub fn set_empty(&mut self, leb: u32) {
-        self.set(leb, LebProperties { free: self.limits.leb_size, dirty: 0, is_index: false });
+        let free = self.limits.leb_size;
+        self.update(leb, |leb| {
+            leb.erases = leb.erases.saturating_add(u32::from(leb.properties.free < free));
+            leb.properties = LebProperties { free, dirty: 0, is_index: false };
+        });
     }
 
-    /// Counts bytes that were written to a LEB.
-    pub fn written(&mut self, leb: u32, bytes: u32) {
-        self.update(leb, |leb| leb.properties.free = leb.properties.free.saturating_sub(bytes));
+    /// Counts bytes that were written to a LEB now.
+    pub fn written(&mut self, leb: u32, bytes: u32, now: Nanos) {
+        let full = self.limits.leb_size;
+        self.update(leb, |leb| {
+            leb.written = now;
+            if leb.properties.free == full {
+                leb.first_written = now;
+            }
+            leb.properties.free = leb.properties.free.saturating_sub(bytes);
+        });
     }
 
     /// Counts bytes of a LEB that are out of use.
@@ -144,7 +168,7 @@ impl Space {
         changed
     }
 
-    fn all(&self) -> impl Iterator<Item = (u32, &Leb)> {
+    fn all(&self) -> impl Iterator<Item = (u32, &Leb)> + Clone {
         (self.first..).zip(&self.lebs)
     }
 
@@ -181,17 +205,31 @@ impl Space {
         found.map(|(number, _)| number).collect()
     }
 
-    /// The LEB to collect: that with most free and dirty bytes, at least `least` and some dirty. A
-    /// LEB of the index counts if half of it can be had, and `with_index` is set.
-    pub fn find_dirty(&self, least: u32, with_index: bool) -> Option<(u32, LebProperties)> {
-        let half = self.limits.leb_size / 2;
-        let gain = |leb: &LebProperties| leb.free + leb.dirty;
-        let is_worth = |leb: &LebProperties| match leb.is_index {
-            true => with_index && gain(leb) >= half.max(least),
-            false => gain(leb) >= least && leb.dirty >= self.limits.dead,
+    /// The LEBs that may be collected, in bytes: at least `least` can be had, and some of it is
+    /// dirty. A LEB of the index counts if half of it can be had, and `with_index` is set (Linux
+    /// `ubifs_find_dirty_leb`).
+    pub fn collectable(&self, least: u32, with_index: bool) -> impl Iterator<Item = BlockView> + Clone {
+        let SpaceLimits { leb_size, dead, .. } = self.limits;
+        let is_worth = move |leb: &LebProperties| match leb.is_index {
+            true => with_index && leb.free + leb.dirty >= (leb_size / 2).max(least),
+            false => leb.free + leb.dirty >= least && leb.dirty >= dead,
         };
-        let found = self.free_to_use().filter(|(_, leb)| is_worth(leb) && leb.free < self.limits.leb_size);
-        found.max_by_key(|(number, leb)| (gain(leb), std::cmp::Reverse(*number)))
+        let is_offered = move |leb: &Leb| !leb.is_taken && leb.properties.free < leb_size && is_worth(&leb.properties);
+        self.all().filter(move |(_, leb)| is_offered(leb)).map(move |(number, leb)| {
+            let LebProperties { free, dirty, .. } = leb.properties;
+            let (valid, invalid) = (u64::from(leb_size.saturating_sub(free + dirty)), u64::from(dirty));
+            BlockView {
+                block: number,
+                valid,
+                invalid,
+                free: u64::from(free),
+                erases: leb.erases,
+                written: leb.written,
+                first_written: leb.first_written,
+                queue: Queue::of(valid, invalid, u64::from(free)),
+                ..BlockView::default()
+            }
+        })
     }
 
     /// LEBs of the index that are not taken, those with most dirty bytes first.

@@ -15,6 +15,7 @@ mod greedy_by_lot;
 pub mod jffs2_lists;
 mod p2_baseline;
 mod random;
+pub mod ubifs_linux;
 mod wear_aware;
 mod windowed_greedy;
 
@@ -37,4 +38,5 @@ pub(super) static RULES: &[&dyn VictimRule] = &[
     &windowed_greedy::WindowedGreedy,
     &age_threshold::AgeThreshold,
     &wear_aware::WearAware,
+    &ubifs_linux::UbifsLinux,
 ];

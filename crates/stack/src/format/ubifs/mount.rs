@@ -49,7 +49,12 @@ impl FormatSpec for UbifsSpec {
             true => self.attached(flash.flash, &clock)?,
             false => self.made(flash, seed, &clock)?,
         };
-        let options = WriteOptions { compression: Some(self.compression()), ..WriteOptions::default() };
+        let options = WriteOptions {
+            compression: Some(self.compression()),
+            policy: self.policy().map_err(|error| StackError::new("stack.fs", error.to_string()))?,
+            seed,
+            ..WriteOptions::default()
+        };
         let fs = Counted::new(Ubifs::mount_for_writing(Box::new(lebs), clock, options).map_err(wrong)?);
         if !is_there && fs.volume().map_err(wrong)?.blocks_free == 0 {
             return Err(too_small(FsError::new(ErrorKind::NoSpace, "an empty volume has no room for a file")));

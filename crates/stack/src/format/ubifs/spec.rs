@@ -1,5 +1,6 @@
 //! Options of UBIFS in a stack.
 
+use nandkit_cleaning::victim::VictimPolicy;
 use nandkit_codec::compression::Compression;
 use nandkit_units::format_bytes;
 use serde::{Deserialize, Serialize};
@@ -28,6 +29,10 @@ pub enum CompressionName {
 pub struct UbifsSpec {
     /// Compression of data.
     pub compression: CompressionName,
+    /// Which LEB is collected next: a victim policy by name, with its options: `ubifs-linux`,
+    /// `cost-benefit`.
+    #[serde(deserialize_with = "crate::named::victim")]
+    pub victim: String,
     /// The most bytes of the journal; 0: an eighth of the volume, 8 MiB at most, as mkfs.ubifs has
     /// it.
     #[serde(deserialize_with = "crate::named::size")]
@@ -47,6 +52,7 @@ impl Default for UbifsSpec {
     fn default() -> Self {
         Self {
             compression: CompressionName::None,
+            victim: "ubifs-linux".to_string(),
             journal_size: 0,
             fanout: 8,
             sub_pages: 0,
@@ -67,8 +73,22 @@ impl UbifsSpec {
         }
     }
 
+    /// The victim policy of the collector.
+    pub(super) fn policy(&self) -> Result<VictimPolicy, SpecError> {
+        let policy: VictimPolicy = self.victim.parse().map_err(|error| SpecError::form(format!("victim: {error}")))?;
+        if policy.rule.needs_lists() {
+            let detail = format!(
+                "victim: {} takes the head of a list of blocks, which UBIFS does not keep; expected another policy, such as ubifs-linux or cost-benefit",
+                self.victim
+            );
+            return Err(SpecError::conflict(detail));
+        }
+        Ok(policy)
+    }
+
     /// Refuses values that no chip allows.
     pub(super) fn check(&self) -> Result<(), SpecError> {
+        self.policy()?;
         if !(3..=1024).contains(&self.fanout) {
             return Err(SpecError::range(format!("fanout is {}; expected 3 to 1024", self.fanout)));
         }
@@ -98,6 +118,9 @@ impl UbifsSpec {
             CompressionName::Zlib => " | zlib",
             CompressionName::Zstd => " | zstd",
         };
+        if self.victim != standard.victim {
+            title += &format!(" | {}", self.victim);
+        }
         if self.journal_size != standard.journal_size {
             title += &format!(" | journal of {}", format_bytes(self.journal_size));
         }
