@@ -23,7 +23,7 @@ const fn program(name: &'static str, package: &'static str, example: &'static st
     Program { name, package, example, words }
 }
 
-const SOAKS: [Program; 7] = [
+const SOAKS: [Program; 8] = [
     program("block-map", "nandkit-ftl", "soak_block_map", "--layer block-map "),
     program("fast", "nandkit-ftl", "soak_block_map", "--layer fast "),
     program("page-map", "nandkit-ftl", "soak_page_map", ""),
@@ -31,6 +31,7 @@ const SOAKS: [Program; 7] = [
     program("jffs2", "nandkit-jffs2", "soak", ""),
     program("f2fs", "nandkit-f2fs", "soak_f2fs", ""),
     program("f2fs-reuse", "nandkit-f2fs", "soak_f2fs", "--reuse all "),
+    program("ubifs", "nandkit-ubifs", "soak_ubifs", ""),
 ];
 
 /// The number of cuts that the project's bar asks for.

@@ -10,9 +10,9 @@ use crate::named::whole;
 /// The host's cache and its cost per request. Without it, a file system has the cache of its own
 /// options.
 ///
-/// It replaces those options: FAT's sector cache (with data, written back) and F2FS's pages. JFFS2
-/// writes through, as in Linux, and takes only `sync_ms`; so does UBIFS, for which Linux keeps
-/// dirty pages.
+/// It replaces those options: FAT's sector cache (with data, written back) and F2FS's pages. UBIFS
+/// keeps dirty pages by it, and no clean ones. JFFS2 writes through, as in Linux, and takes only
+/// `sync_ms`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct HostSpec {
@@ -74,7 +74,7 @@ impl HostSpec {
             ns => format!(" Each request to a block device costs {ns} ns of its processor."),
         };
         format!(
-            "The host: {} of memory cache what was read or written; up to {} of it may be dirty (jffs2 writes at once, as in Linux, and ubifs, for which Linux keeps dirty pages). {sync}{request}",
+            "The host: {} of memory cache what was read or written; up to {} of it may be dirty (jffs2 writes at once, as in Linux). {sync}{request}",
             format_bytes(self.cache),
             format_bytes(self.dirty)
         )

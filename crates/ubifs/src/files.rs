@@ -162,7 +162,10 @@ impl FileSystem for Ubifs {
         let kind = kind(number, &node)?;
         let is_device = matches!(kind, FileKind::BlockDevice | FileKind::CharacterDevice);
         let blocks = match (kind, Key::data(number, 0), Key::data(number, (1 << 29) - 1)) {
-            (FileKind::Regular, Some(first), Some(last)) => self.tree.range(first..=last).count() as u64,
+            (FileKind::Regular, Some(first), Some(last)) => {
+                let waiting = self.pages.of(number, 0).filter(|(_, is_new)| *is_new);
+                (self.tree.range(first..=last).count() + waiting.count()) as u64
+            }
             _ => 0,
         };
         Ok(Attributes {
@@ -222,7 +225,14 @@ impl FileSystem for Ubifs {
         let (Some(first), Some(last)) = (Key::data(number, offset / size), Key::data(number, (1 << 29) - 1)) else {
             return Ok(None);
         };
-        let mut blocks = self.tree.range(first..=last).map(|(key, _)| u64::from(key.low()));
+        let mut written = self.tree.range(first..=last).map(|(key, _)| u64::from(key.low())).peekable();
+        let new = self.pages.of(number, offset / size).filter(|(_, is_new)| *is_new);
+        let mut waiting = new.map(|(block, _)| block).peekable();
+        let mut blocks = std::iter::from_fn(|| match (written.peek(), waiting.peek()) {
+            (Some(one), Some(other)) if other < one => waiting.next(),
+            (None, _) => waiting.next(),
+            _ => written.next(),
+        });
         let Some(start) = blocks.next() else { return Ok(None) };
         let mut end = start + 1;
         for block in blocks {

@@ -11,7 +11,7 @@ use crate::layout::{MASTER_DIRTY, Master, Superblock, flag};
 use crate::lebs::Lebs;
 use crate::replay::Replayed;
 use crate::tree::Tree;
-use crate::write::{Buffers, InodeAndData, Writer};
+use crate::write::{Buffers, InodeAndData, Pages, Writer};
 use crate::{recovery, replay, superblock};
 
 /// A mounted volume. What it stands on is a trait object, so that UBIFS is compiled once however
@@ -23,6 +23,8 @@ pub struct Ubifs {
     pub(crate) tree: Tree,
     /// Inodes that differ from the flash: changed, or with a size that recovery found.
     pub(crate) pending: BTreeMap<u32, InodeAndData>,
+    /// Pages of files that are not written yet.
+    pub(crate) pages: Pages,
     pub(crate) damage: Vec<Finding>,
     /// What the journal held.
     pub(crate) replayed: Replayed,
@@ -77,7 +79,8 @@ impl Ubifs {
             sizes = replayed.sizes.recover(&lebs, &mut tree);
         }
         let (pending, damage) = (BTreeMap::new(), findings.into_list());
-        let mut volume = Self { lebs, superblock, master, tree, pending, damage, replayed, writer: None };
+        let pages = Pages::default();
+        let mut volume = Self { lebs, superblock, master, tree, pending, pages, damage, replayed, writer: None };
         for (number, size) in sizes {
             if let Ok((mut inode, data)) = volume.inode(number) {
                 inode.size.set(size);

@@ -97,6 +97,10 @@ impl Ubifs {
 
     /// Reads a block of a file; a hole reads as zeroes. Errors: `Corrupt`, `Device`.
     pub(crate) fn block(&self, inode: u32, block: u64, into: &mut [u8; BLOCK_SIZE as usize]) -> Result<()> {
+        if let Some(page) = self.pages.get(inode, block) {
+            *into = *page;
+            return Ok(());
+        }
         into.fill(0);
         let Some(key) = Key::data(inode, block) else { return Ok(()) };
         let Some(place) = self.tree.first(key) else { return Ok(()) };

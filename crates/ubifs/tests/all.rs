@@ -1,5 +1,7 @@
 //! One program of all tests.
 
+mod built;
+mod cut_runs;
 mod cuts;
 mod damages;
 mod full;

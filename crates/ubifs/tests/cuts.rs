@@ -1,63 +1,15 @@
 //! Power cuts: at each step of a run, whole and torn, and in the recovery behind it.
 
-use nandkit_testkit::clock;
-use nandkit_testkit::durability::{History, Promise, State, observe, step};
+use nandkit_testkit::durability::{History, State};
 use nandkit_testkit::rounds;
 use nandkit_ubifs::layout::node_type;
-use nandkit_ubifs::{BuildOptions, LebBytes, Ubifs, WriteOptions};
-use nandkit_units::random::Random;
-use nandkit_vfs::{ErrorKind, Result};
+use nandkit_ubifs::{BuildOptions, LebBytes};
 
+use crate::cut_runs::{judged, mount, run};
 use crate::nodes::{is_of_type, nodes};
 use crate::repair::repaired;
-use crate::strict_lebs::{Cut, StrictLebs, strict};
+use crate::strict_lebs::{Cut, StrictLebs};
 use crate::write::shapes;
-
-/// Operations of a run.
-const OPERATIONS: usize = 700;
-
-fn mount(lebs: StrictLebs) -> Result<Ubifs> {
-    Ubifs::mount_for_writing(Box::new(lebs), clock(), WriteOptions::default())
-}
-
-/// Operations on a volume until the power goes; its history then, if it went.
-fn run(lebs: StrictLebs, mut history: History, seed: u64) -> (StrictLebs, Option<History>) {
-    let left = lebs.clone();
-    // A cut in the mount leaves what was there.
-    let Ok(mut volume) = mount(lebs) else {
-        history.idle();
-        return (left, Some(history));
-    };
-    let mut random = Random::new(seed, "what to do");
-    for _ in 0..OPERATIONS {
-        match step(&mut volume, &mut history, &mut random) {
-            Ok(_) => {}
-            Err(error) => {
-                assert!(matches!(error.kind, ErrorKind::Device | ErrorKind::ReadOnly), "{error}");
-                return (left, Some(history));
-            }
-        }
-    }
-    drop(volume);
-    (left, None)
-}
-
-/// The state in which a cut left a volume, which keeps the promise, mounted again for reading and
-/// for writing; and the volume after that.
-fn judged(left: &StrictLebs, history: &History, what: &str) -> (State, StrictLebs) {
-    let reader = Ubifs::mount(Box::new(left.copy(Cut::default()))).unwrap_or_else(|error| panic!("{what}: {error}"));
-    let seen = observe(&reader);
-    let state = history.judge(&seen, history.under_way(), Promise::SyncedOnly);
-    let state = state.unwrap_or_else(|wrong| panic!("{what}: {wrong}\n{:?}", reader.damage()));
-    let writer = mount(left.copy(Cut::default())).unwrap_or_else(|error| panic!("{what}: {error}"));
-    assert!(observe(&writer) == seen, "{what}: another tree for writing");
-    let after = strict(writer.into_lebs());
-    let reader = Ubifs::mount(Box::new(after.clone())).unwrap_or_else(|error| panic!("{what}, recovered: {error}"));
-    assert!(observe(&reader) == seen, "{what}: another tree after the recovery");
-    let report = reader.check().unwrap();
-    assert!(report.findings.is_empty(), "{what}: {:#?}", report.findings);
-    (state, after)
-}
 
 /// Cuts of a run at every `every`th step, and of the recovery behind each at a few of its steps.
 fn cut(name: &str, options: &BuildOptions, seed: u64, every: u64) -> u64 {

@@ -7,7 +7,7 @@ use nandkit_ubifs::{BuildOptions, LebBytes, Ubifs};
 use nandkit_vfs::FileKind;
 use nandkit_vfs::source::{MemoryTree, SourceNode};
 
-use crate::mkfs::built;
+use crate::built::built;
 use crate::nodes::{is_of_type, mend, nodes};
 use crate::repair::repaired;
 

@@ -43,7 +43,9 @@ fn write(fs: &mut Ubifs, name: &[u8], random: &mut Random, largest: u64) -> Opti
 fn fill(options: &BuildOptions, lebs: u32, seed: u64) {
     let options = BuildOptions { leb_count_max: lebs, ..options.clone() };
     let volume = StrictLebs::formatted(&options);
-    let mut fs = Ubifs::mount_for_writing(Box::new(volume), clock(), WriteOptions::default()).unwrap();
+    let dirty_max = if seed.is_multiple_of(2) { 64 * 4096 } else { 0 };
+    let written = WriteOptions { dirty_max, ..WriteOptions::default() };
+    let mut fs = Ubifs::mount_for_writing(Box::new(volume), clock(), written).unwrap();
     let mut random = Random::new(seed, "a full volume");
     let (root, largest) = (fs.root(), u64::from(lebs) * u64::from(options.leb_size) / 8);
     let (mut full, mut stored) = (0, 0);

@@ -4,44 +4,13 @@ use nandkit_codec::compression::Compression;
 use nandkit_testkit::rounds::in_parallel;
 use nandkit_testkit::trees::built::{all_kinds, must_hold};
 use nandkit_ubifs::layout::{HEADER_SIZE, Superblock};
-use nandkit_ubifs::{BuildOptions, LebBytes, LebSink, Ubifs, build};
-use nandkit_vfs::source::{MemoryTree, SourceTree};
-use nandkit_vfs::{ErrorKind, FileSystem, Result};
+use nandkit_ubifs::{BuildOptions, LebBytes, Ubifs};
+use nandkit_vfs::source::MemoryTree;
+use nandkit_vfs::{ErrorKind, FileSystem};
 use zerocopy::FromBytes;
 
+use crate::built::built;
 use crate::images::made;
-
-/// The LEBs of a new volume, one behind the other.
-pub struct Image {
-    pub bytes: Vec<u8>,
-    leb_size: u32,
-}
-
-impl Image {
-    /// An empty one.
-    pub fn new(leb_size: u32) -> Self {
-        Self { bytes: Vec::new(), leb_size }
-    }
-}
-
-impl LebSink for Image {
-    fn put(&mut self, leb: u32, bytes: &[u8]) -> Result<()> {
-        let (at, leb_size) = (leb as usize * self.leb_size as usize, self.leb_size as usize);
-        let length = self.bytes.len().max(at + leb_size);
-        self.bytes.resize(length, 0xFF);
-        assert!(self.bytes[at..at + leb_size].iter().all(|byte| *byte == 0xFF), "LEB {leb} is written twice");
-        self.bytes[at..at + bytes.len()].copy_from_slice(bytes);
-        Ok(())
-    }
-}
-
-/// The volume of a tree.
-pub fn built(tree: &dyn SourceTree, options: &BuildOptions) -> Result<LebBytes> {
-    let mut image = Image::new(options.leb_size);
-    let report = build(tree, options, &mut image, &|_| {})?;
-    image.bytes.resize(report.leb_count as usize * options.leb_size as usize, 0xFF);
-    Ok(LebBytes { bytes: image.bytes, leb_size: options.leb_size })
-}
 
 /// Options of ours beside those of mkfs.ubifs that mean the same.
 fn shapes() -> Vec<(BuildOptions, Vec<&'static str>)> {

@@ -16,8 +16,8 @@ use nandkit_units::random::Random;
 use nandkit_vfs::check::{Finding, Repair};
 use nandkit_vfs::{Changes, FileSystem, NewNode, Result};
 
+use crate::built::{Image, built};
 use crate::images::made;
-use crate::mkfs::{Image, built};
 use crate::nodes::{is_of_type, nodes};
 use crate::strict_lebs::{StrictLebs, strict};
 use crate::write::shapes;

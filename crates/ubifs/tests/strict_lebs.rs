@@ -4,10 +4,11 @@
 use std::sync::{Arc, Mutex};
 
 use nandkit_ubifs::{BuildOptions, LebBytes, LebWriter, Lebs};
+use nandkit_units::Cause;
 use nandkit_vfs::source::MemoryTree;
 use nandkit_vfs::{ErrorKind, FsError, Result};
 
-use crate::mkfs::built;
+use crate::built::built;
 
 /// How power goes: after so many steps, in the middle of the next one.
 #[derive(Clone, Copy, Debug, Default)]
@@ -27,8 +28,10 @@ pub struct StrictLebs {
     leb_size: u32,
     unit: u32,
     cut: Cut,
-    /// Steps so far.
-    pub steps: u64,
+    /// Why what comes next is written.
+    cause: Cause,
+    /// Cause and LEB of each step of the volume and its copies in use, for those that choose cuts.
+    pub steps: Arc<Mutex<Vec<(Cause, u32)>>>,
     /// LEBs written anew or unmapped.
     pub erases: u64,
     /// Bytes written.
@@ -61,7 +64,8 @@ impl StrictLebs {
             leb_size: options.leb_size,
             unit,
             cut: Cut::default(),
-            steps: 0,
+            cause: Cause::default(),
+            steps: Arc::default(),
             erases: 0,
             written: 0,
         }
@@ -70,7 +74,8 @@ impl StrictLebs {
     /// A copy of what is on the flash, with power, and with a cut to come.
     pub fn copy(&self, cut: Cut) -> Self {
         let lebs = self.lebs.lock().unwrap().clone();
-        Self { lebs: Arc::new(Mutex::new(lebs)), cut, steps: 0, erases: 0, written: 0, ..*self }
+        let (lebs, steps) = (Arc::new(Mutex::new(lebs)), Arc::default());
+        Self { lebs, cut, steps, erases: 0, written: 0, ..*self }
     }
 
     /// The volume as an image.
@@ -86,8 +91,8 @@ impl StrictLebs {
     }
 
     /// Counts a step; whether the power goes in it.
-    fn step(&mut self) -> Result<bool> {
-        self.steps += 1;
+    fn step(&mut self, leb: u32) -> Result<bool> {
+        self.steps.lock().unwrap().push((self.cause, leb));
         match &mut self.cut.left {
             None => Ok(false),
             Some(u64::MAX) => power_is_off(),
@@ -136,11 +141,15 @@ impl Lebs for StrictLebs {
 }
 
 impl LebWriter for StrictLebs {
+    fn set_cause(&mut self, cause: Cause) {
+        self.cause = cause;
+    }
+
     fn write(&mut self, leb: u32, offset: u32, data: &[u8]) -> Result<()> {
         assert!(offset.is_multiple_of(self.unit) && data.len().is_multiple_of(self.unit as usize), "{leb} {offset}");
         assert!(offset as usize + data.len() <= self.leb_size as usize, "LEB {leb}: {} at {offset}", data.len());
         let unit = self.unit as usize;
-        let is_cut = self.step()?;
+        let is_cut = self.step(leb)?;
         let mut bytes = self.lebs.lock().unwrap()[leb as usize].clone().unwrap_or_default();
         assert_eq!(bytes.len(), offset as usize, "LEB {leb} is written at another place than its end");
         let whole = if is_cut { data.len().min(self.cut.units as usize * unit) } else { data.len() };
@@ -156,7 +165,7 @@ impl LebWriter for StrictLebs {
 
     fn change(&mut self, leb: u32, data: &[u8]) -> Result<()> {
         assert!(data.len().is_multiple_of(self.unit as usize) && data.len() <= self.leb_size as usize, "LEB {leb}");
-        if self.step()? {
+        if self.step(leb)? {
             return power_is_off();
         }
         self.erases += 1;
@@ -166,7 +175,7 @@ impl LebWriter for StrictLebs {
     }
 
     fn map(&mut self, leb: u32) -> Result<()> {
-        if self.step()? {
+        if self.step(leb)? {
             return power_is_off();
         }
         let old = self.lebs.lock().unwrap()[leb as usize].clone();
@@ -176,7 +185,7 @@ impl LebWriter for StrictLebs {
     }
 
     fn unmap(&mut self, leb: u32) -> Result<()> {
-        if self.step()? {
+        if self.step(leb)? {
             return power_is_off();
         }
         self.erases += u64::from(self.lebs.lock().unwrap()[leb as usize].is_some());
@@ -185,6 +194,6 @@ impl LebWriter for StrictLebs {
     }
 
     fn sync(&mut self) -> Result<()> {
-        if self.step()? { power_is_off() } else { Ok(()) }
+        if self.step(u32::MAX)? { power_is_off() } else { Ok(()) }
     }
 }

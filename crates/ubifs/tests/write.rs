@@ -5,7 +5,7 @@ use nandkit_testkit::clock;
 use nandkit_testkit::fs_suite::{self, FsMaker, VolumeSize};
 use nandkit_testkit::model_compare::{self, Kind, Plan};
 use nandkit_testkit::rounds;
-use nandkit_ubifs::{BuildOptions, Ubifs, WriteOptions};
+use nandkit_ubifs::{BuildOptions, Lebs as _, Ubifs, WriteOptions};
 use nandkit_units::Clock;
 use nandkit_vfs::Features;
 use nandkit_vfs::model::ModelOptions;
@@ -28,9 +28,11 @@ pub struct Maker {
     pub options: BuildOptions,
 }
 
-/// A mounted volume with its clock.
+/// A mounted volume with its clock. Where pages are small, some of files wait in memory.
 fn mounted(lebs: StrictLebs, clock: Clock) -> Ubifs {
-    Ubifs::mount_for_writing(Box::new(lebs), clock, WriteOptions::default()).unwrap()
+    let dirty_max = if lebs.leb_size() == 15_360 { 20 * 4096 } else { 0 };
+    let options = WriteOptions { dirty_max, ..WriteOptions::default() };
+    Ubifs::mount_for_writing(Box::new(lebs), clock, options).unwrap()
 }
 
 impl FsMaker for Maker {

@@ -74,13 +74,15 @@ impl Ubifs {
         let truncation =
             Truncation { inode: number.into(), padding: [0; 12], old_size: old_size.into(), new_size: size.into() };
         group.add(node_type::TRUNCATION, &[truncation.as_bytes()], Effect::Mark);
-        if let Some(key) = Key::data(number, block).filter(|key| rest > 0 && self.tree.first(*key).is_some()) {
+        let holds = |key: &Key| self.tree.first(*key).is_some() || self.pages.get(number, block).is_some();
+        if let Some(key) = Key::data(number, block).filter(|key| rest > 0 && holds(key)) {
             let mut content = [0; BLOCK_SIZE as usize];
             self.block(number, block, &mut content)?;
             self.add_block(&mut group, key, &inode.0, content.get(..rest).unwrap_or_default())?;
         }
         self.put(BASE_HEAD, group)?;
         self.pending.remove(&number);
+        self.pages.cut(number, block);
         let first = block + u64::from(rest > 0);
         match (Key::data(number, first), Key::data(number, (1 << 29) - 1)) {
             (Some(first), Some(last)) => self.drop_keys(first, last),

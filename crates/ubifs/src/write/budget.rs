@@ -58,7 +58,8 @@ impl Ubifs {
         let index = self.index_lebs_min(growth);
         let lebs = index + 1 + (HEADS as u64 - 1) + 1;
         let more = u64::from(sums.index_lebs).saturating_sub(index);
-        let pending = self.pending.len() as u64 * INODE_BYTES;
+        let pages = self.pages.len() * u64::from(DATA_NODE_MAX);
+        let pending = self.pending.len() as u64 * INODE_BYTES + pages;
         let taken = sums.used + lebs * leb_size + sums.dead + sums.dark + more * u64::from(limits.dark) + pending;
         writer.space.bytes().saturating_sub(taken)
     }
@@ -66,7 +67,7 @@ impl Ubifs {
     /// Makes sure that a change of so many bytes and index entries fits. Errors: `NoSpace`, with
     /// nothing changed.
     pub(super) fn budget(&mut self, bytes: u64, entries: u64, purpose: Purpose) -> Result<()> {
-        let growth = entries * self.index_node_max();
+        let growth = |fs: &Self| (entries + fs.pages.new_blocks()) * fs.index_node_max();
         let deletion = match purpose {
             Purpose::Deletion => 2 * u64::from(self.superblock.leb_size.get()),
             Purpose::Growth => 0,
@@ -74,25 +75,31 @@ impl Ubifs {
         let reserved = self.superblock.reserved_size.get();
         let fits = |fs: &Self| {
             let needed = bytes.saturating_add(if purpose == Purpose::Growth { reserved } else { 0 });
+            let growth = growth(fs);
             fs.available(growth) + deletion >= needed && fs.index_fits(growth)
         };
         let full = || Err(FsError::new(ErrorKind::NoSpace, "the volume is full"));
         // Each collection makes less dirty: the search ends.
         let searches = 2 * self.writer()?.areas.leb_count;
         let mut commits = 0;
-        for search in 0..searches {
+        for _ in 0..searches {
             if fits(self) || purpose == Purpose::Deletion {
                 return Ok(());
             }
             if self.writer()?.is_full {
                 return full();
             }
-            // The commit frees what the index had; then pieces are gathered.
-            let is_commit = search == 0
-                || !self.has_room_to_collect()?
+            // What waits may take less than its budget (Linux `shrink_liability`).
+            if self.pages.len() > 0 {
+                self.flush_all_pages()?;
+                continue;
+            }
+            // Pieces are gathered first; a commit frees what the index had (Linux
+            // `make_free_space`).
+            let is_commit = !self.has_room_to_collect()?
                 || match self.collect(true)? {
-                    Collected::Nothing => break,
-                    Collected::Index => true,
+                    Collected::Nothing if commits > 0 => break,
+                    Collected::Nothing | Collected::Index => true,
                     Collected::Freed(_) | Collected::Moved => false,
                 };
             if is_commit {
@@ -129,6 +136,7 @@ impl Ubifs {
         let fanout = u64::from(self.superblock.fanout.get());
         let half = if fanout > 3 { fanout / 2 } else { 2 };
         let cost = u64::from(DATA_NODE_MAX) + self.index_node_max() * 3 / half.saturating_sub(1).max(1);
-        self.available(0).saturating_sub(self.superblock.reserved_size.get()) / cost * u64::from(BLOCK_SIZE)
+        let growth = self.pages.new_blocks() * self.index_node_max();
+        self.available(growth).saturating_sub(self.superblock.reserved_size.get()) / cost * u64::from(BLOCK_SIZE)
     }
 }

@@ -13,6 +13,7 @@ impl Ubifs {
     /// Makes an inode durable: it and what the heads hold are written (Linux `ubifs_fsync`).
     fn sync_inode(&mut self, inode: InodeNumber) -> Result<()> {
         let number = self.number(inode)?;
+        self.flush_pages(number)?;
         self.flush_inode(number, true)?;
         self.flush_head(DATA_HEAD)?;
         self.flush_head(BASE_HEAD)
@@ -61,7 +62,10 @@ impl Changes for Ubifs {
         match inode {
             Some(inode) => self.sync_inode(inode)?,
             // Linux commits when all is synced (`ubifs_sync_fs`).
-            None if self.writer()?.is_changed => self.commit()?,
+            None if self.writer()?.is_changed => {
+                self.flush_all_pages()?;
+                self.commit()?;
+            }
             None => {}
         }
         self.lebs.writer()?.sync()

@@ -47,6 +47,7 @@ impl Ubifs {
         }
         writer.old_index.clear();
         writer.is_changed = false;
+        writer.wants_commit = false;
         writer.counters.commits += 1;
         self.clear_orphans()
     }

@@ -84,7 +84,9 @@ impl Ubifs {
         let (block, column) = (at / size, (at % size) as usize);
         let too_big = || FsError::new(ErrorKind::FileTooBig, "a file has at most 2 TiB");
         let key = Key::data(number, block).ok_or_else(too_big)?;
-        self.budget(DATA_NODE_MAX.into(), u64::from(self.tree.first(key).is_none()), Purpose::Growth)?;
+        if self.pages.get(number, block).is_none() {
+            self.budget(DATA_NODE_MAX.into(), u64::from(self.tree.first(key).is_none()), Purpose::Growth)?;
+        }
         let mut inode = self.inode(number)?;
         let end = at + part.len() as u64;
         let file_size = inode.0.size.get().max(end);
@@ -96,11 +98,17 @@ impl Ubifs {
         if let Some(into) = content.get_mut(column..column + part.len()) {
             part.copy_to(into);
         }
-        let mut group = Group::default();
-        self.add_block(&mut group, key, &inode.0, content.get(..filled).unwrap_or_default())?;
-        self.put(DATA_HEAD, group)?;
+        if self.writer()?.options.dirty_max == 0 {
+            let mut group = Group::default();
+            self.add_block(&mut group, key, &inode.0, content.get(..filled).unwrap_or_default())?;
+            self.put(DATA_HEAD, group)?;
+        }
         inode.0.size.set(file_size);
         self.touch(&mut inode.0, true)?;
-        self.hold(inode)
+        self.hold(inode)?;
+        match self.writer()?.options.dirty_max {
+            0 => Ok(()),
+            _ => self.keep_page(number, block, &content),
+        }
     }
 }

@@ -151,6 +151,9 @@ impl Ubifs {
     /// `may_commit`.
     pub(super) fn reserve(&mut self, head: usize, bytes: u32, may_commit: bool) -> Result<()> {
         let leb_size = self.writer()?.log.leb_size;
+        if may_commit && self.writer()?.wants_commit {
+            self.commit()?;
+        }
         let mut has_committed = false;
         // Each pass collects a LEB, or ends.
         for _ in 0..=4 * self.writer()?.areas.leb_count {

@@ -83,6 +83,7 @@ impl Ubifs {
     /// Removes an inode from the index, with all it has.
     pub(super) fn drop_inode(&mut self, inode: u32) -> Result<()> {
         self.pending.remove(&inode);
+        self.pages.cut(inode, 0);
         self.drop_keys(Key::new(inode, 0), Key::new(inode, u32::MAX))
     }
 }

@@ -60,6 +60,11 @@ impl LogState {
         self.references_left() <= spare || self.bud_bytes() + u64::from(self.leb_size) > self.bud_bytes_max
     }
 
+    /// Whether a commit is to come soon (Linux `bg_bud_bytes`).
+    pub fn is_filling(&self) -> bool {
+        self.bud_bytes() >= self.bud_bytes_max / 16 * 13
+    }
+
     /// Whether no reference at all fits.
     pub fn has_no_room(&self) -> bool {
         self.references_left() == 0
@@ -90,6 +95,7 @@ impl Writer {
         if self.log.has_no_room() {
             return Err(FsError::new(ErrorKind::NoSpace, "the log is full"));
         }
+        self.wants_commit |= self.log.is_filling();
         let writer = lebs.writer_for(Cause::Checkpoint)?;
         if offset == 0 {
             writer.map(leb)?;

@@ -19,6 +19,7 @@ mod master;
 mod names;
 mod open;
 mod orphans;
+mod pages;
 mod rename;
 mod space;
 mod xattr;
@@ -42,6 +43,7 @@ use space::Space;
 
 pub(crate) use buffers::Buffers;
 pub(crate) use inodes::InodeAndData;
+pub(crate) use pages::Pages;
 
 /// How a volume is written.
 #[derive(Clone, Copy, Debug)]
@@ -54,11 +56,14 @@ pub struct WriteOptions {
     pub policy: VictimPolicy,
     /// Seed of what the policy draws.
     pub seed: u64,
+    /// Bytes of pages that may wait in memory until they are synced; 0: what is written goes to the
+    /// journal at once.
+    pub dirty_max: u64,
 }
 
 impl Default for WriteOptions {
     fn default() -> Self {
-        Self { compression: None, level: Level::BEST, policy: VictimPolicy::of(&UbifsLinux), seed: 0 }
+        Self { compression: None, level: Level::BEST, policy: VictimPolicy::of(&UbifsLinux), seed: 0, dirty_max: 0 }
     }
 }
 
@@ -104,6 +109,8 @@ pub(crate) struct Writer {
     has_orphan_nodes: bool,
     /// How often open inodes were retained.
     retained: BTreeMap<u32, u32>,
+    /// Whether the journal is so full that a commit is to come soon.
+    wants_commit: bool,
     /// Whether anything was written since the last commit.
     is_changed: bool,
     /// Whether the last search for space was in vain, and nothing was freed since.

@@ -190,6 +190,7 @@ impl Ubifs {
             orphans: BTreeSet::new(),
             has_orphan_nodes: master.flags.get() & MASTER_NO_ORPHANS == 0,
             retained: BTreeMap::new(),
+            wants_commit: false,
             is_changed: false,
             is_full: false,
             broken: None,

@@ -53,6 +53,7 @@ impl FormatSpec for UbifsSpec {
             compression: Some(self.compression()),
             policy: self.policy().map_err(|error| StackError::new("stack.fs", error.to_string()))?,
             seed,
+            dirty_max: frame.host.map_or(0, |host| host.dirty),
             ..WriteOptions::default()
         };
         let fs = Counted::new(Ubifs::mount_for_writing(Box::new(lebs), clock, options).map_err(wrong)?);
