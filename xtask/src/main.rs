@@ -28,7 +28,7 @@ The project's own tasks.
   cargo xtask soak NAME [--cuts N] [--seed S]            power cuts under block-map, fast, page-map (translation layers), fat, jffs2, f2fs or f2fs-reuse; --replay STRING repeats a failure
   cargo xtask bench [--filter NAME]                      the criterion benches, and their table for docs/guide/speed.md
   cargo xtask fuzz [TARGET] [--seconds N]                the fuzz targets, through cargo-fuzz
-  cargo xtask kernel COMMAND                             real Linux under QEMU as a judge: build, boot, run, test, cuts, serve, f2fs, f2fs-made, f2fs-recover, ubi, ubifs, ubifs-recover, wear, compare-wear
+  cargo xtask kernel COMMAND                             real Linux under QEMU as a judge: build, boot, run, test, cuts, serve, f2fs, f2fs-made, f2fs-recover, ubi, ubifs, ubifs-recover, ubifs-turns, wear, compare-wear
   cargo xtask programs [NAME ...] [--stack NAME]         fsx, pjdfstest, dbench, postmark, stress-ng on mounted stacks
   cargo xtask release                                    the program as it is shipped, and its symbols in a file of their own
   cargo xtask door-speed nbd|idle                        NBD beside nbdkit under fio; what an idle mount takes

@@ -21,6 +21,7 @@ mod trial;
 mod ubi;
 mod ubifs;
 mod ubifs_recover;
+mod ubifs_turns;
 mod wear;
 
 use std::time::Duration;
@@ -32,7 +33,7 @@ use build::Kernel;
 use guest::Guest;
 pub use ours::Nandkit;
 
-const COMMANDS: &str = "build, boot, run, test, cuts, ecc, serve, f2fs, f2fs-made, f2fs-recover, f2fs-overwrite, f2fs-turns, ubi, ubifs, ubifs-recover, wear, compare-wear";
+const COMMANDS: &str = "build, boot, run, test, cuts, ecc, serve, f2fs, f2fs-made, f2fs-recover, f2fs-overwrite, f2fs-turns, ubi, ubifs, ubifs-recover, ubifs-turns, wear, compare-wear";
 
 /// Unpacks the kernel and compiles what a guest boots with, where that is not there yet.
 pub fn prepare() -> Result<()> {
@@ -68,6 +69,7 @@ pub fn run(arguments: &[String]) -> Result<bool> {
         "ubi" => ubi::run(rest),
         "ubifs" => ubifs::run(rest),
         "ubifs-recover" => ubifs_recover::run(rest),
+        "ubifs-turns" => ubifs_turns::run(rest),
         "wear" => wear::run(rest),
         "compare-wear" => compare_wear::run(rest),
         other => bail!(Unusable(format!("kernel: no command is called '{other}'; there are: {COMMANDS}"))),

@@ -73,7 +73,7 @@ fn judge(trial: &Trial, nandkit: &Nandkit, place: &Path, device: Device, how: &s
     boot("first")?;
     let image = place.join("dump");
     must_equal(nandkit, place, "first")?;
-    let before = wear(nandkit, &image)?;
+    let before = erases(nandkit, &image)?;
     for (name, length) in [("new", 180_001), ("more", 250_000)] {
         let bytes: Vec<u8> = (0..length).map(|at: usize| (at % 251) as u8).collect();
         fs::write(place.join(name), bytes)?;
@@ -85,12 +85,12 @@ fn judge(trial: &Trial, nandkit: &Nandkit, place: &Path, device: Device, how: &s
         process::output(&mut command).with_context(|| format!("{change:?}"))?;
     }
     process::output(nandkit.command().arg("check").arg(&image)).context("check")?;
-    let after = wear(nandkit, &image)?;
+    let after = erases(nandkit, &image)?;
     ensure!(after > before, "no erase counter grew: {before} in all, then {after}");
     fs::copy(&image, place.join("ours"))?;
     boot("second")?;
     must_equal(nandkit, place, "second")?;
-    let last = wear(nandkit, &image)?;
+    let last = erases(nandkit, &image)?;
     ensure!(last >= after, "erase counters fell: {after} in all, then {last}");
     Ok([before, after, last])
 }
@@ -116,7 +116,7 @@ fn must_equal(nandkit: &Nandkit, place: &Path, turn: &str) -> Result<()> {
 }
 
 /// The sum of all erase counters, as nandkit tells them.
-fn wear(nandkit: &Nandkit, image: &Path) -> Result<u64> {
+pub(super) fn erases(nandkit: &Nandkit, image: &Path) -> Result<u64> {
     let told = process::output(nandkit.command().args(["ubi", "info", "--json"]).arg(image))?;
     let told: Value = serde_json::from_str(&told).context("JSON")?;
     let volume = &told["volume"];

@@ -144,7 +144,7 @@ pub(super) fn is_complaint(line: &str) -> bool {
 }
 
 /// The hits of the probes of collected LEBs and of commits in a kprobe profile: `name hits misses`.
-fn counts(profile: &str) -> Result<(u64, u64)> {
+pub(super) fn counts(profile: &str) -> Result<(u64, u64)> {
     let of = |name: &str| {
         let line = profile.lines().find(|line| line.trim_start().starts_with(name))?;
         line.split_whitespace().nth(1)?.parse().ok()
