@@ -1,4 +1,4 @@
-//! `cargo xtask kernel wear`: what Linux's own JFFS2 programs and erases under the pattern
+//! `cargo xtask kernel wear`: what Linux's own JFFS2 or UBIFS programs and erases under the pattern
 //! workload.
 
 use std::fs;
@@ -7,6 +7,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail, ensure};
 
 use super::build::{self, Kernel};
+use super::compare_wear::UBIFS_SYNC_EVERY;
 use super::guest::Guest;
 use super::jffs2::Device;
 use crate::options::{Options, Unusable};
@@ -68,6 +69,10 @@ cd /
     )
 }
 
+/// Makes an empty volume, which the mount of UBIFS then formats.
+const ON_UBI: &str =
+    "ubiformat -q -y /dev/mtd0\nubiattach -p /dev/mtd0 >/dev/null\nubimkvol /dev/ubi0 -N data -m >/dev/null\n";
+
 const READ: &str = "\
 cat /sys/kernel/tracing/events/kprobes/nandkit_erase/hist >/share/erases
 cat /sys/kernel/tracing/events/kprobes/nandkit_write/hist >/share/writes
@@ -76,6 +81,8 @@ cat /sys/kernel/tracing/events/kprobes/nandkit_write/hist >/share/writes
 /// Plan of the measurement.
 #[derive(Clone, Debug)]
 struct Plan {
+    /// UBIFS on UBI, which is synced now and then; else JFFS2.
+    is_ubifs: bool,
     pattern: String,
     files: u64,
     user_mib: u64,
@@ -95,21 +102,22 @@ struct Measured {
 
 /// Measures, and prints a row of a table for each run.
 pub fn run(arguments: &[String]) -> Result<bool> {
-    let valued = ["--pattern", "--files", "--user-mib", "--device", "--options", "--runs", "--minutes"];
+    let valued = ["--fs", "--pattern", "--files", "--user-mib", "--device", "--options", "--runs", "--minutes"];
     let options = Options::parse(arguments, &[], &valued, 0)?;
     let plan = plan(&options)?;
     let kernel = build::build()?;
     let data = plan.files * FILE_BYTES;
     println!(
-        "| pattern | device | data MiB (of {} MiB) | user MiB | WA | erases per user MiB | never erased |",
+        "| file system | pattern | device | data MiB (of {} MiB) | user MiB | WA | erases per user MiB | never erased |",
         plan.device.bytes() >> 20
     );
-    println!("| --- | --- | --- | --- | --- | --- | --- |");
+    println!("| --- | --- | --- | --- | --- | --- | --- | --- |");
     for _ in 0..options.number("--runs", 1)? {
         let measured = measure(&kernel, &plan)?;
         let user = plan.user_mib as f64;
         println!(
-            "| {} | {} | {:.2} ({:.0} %) | {} | {:.3} | {:.2} | {} of {} |",
+            "| {} | {} | {} | {:.2} ({:.0} %) | {} | {:.3} | {:.2} | {} of {} |",
+            if plan.is_ubifs { "ubifs" } else { "jffs2" },
             plan.pattern,
             plan.device_name,
             data as f64 / f64::from(1 << 20),
@@ -140,7 +148,13 @@ fn plan(options: &Options) -> Result<Plan> {
             "--files {files}: a multiple of 8 is expected, and files of 256 KiB that fit on the device"
         )));
     }
+    let is_ubifs = match options.text("--fs") {
+        None | Some("jffs2") => false,
+        Some("ubifs") => true,
+        Some(other) => bail!(Unusable(format!("--fs {other}: there are jffs2 and ubifs"))),
+    };
     Ok(Plan {
+        is_ubifs,
         pattern,
         files,
         user_mib: options.number("--user-mib", 256)?.max(1),
@@ -154,14 +168,19 @@ fn plan(options: &Options) -> Result<Plan> {
 fn measure(kernel: &Kernel, plan: &Plan) -> Result<Measured> {
     let share = kernel.directory.join(format!("wear-{}", std::process::id()));
     fs::create_dir_all(&share)?;
-    let Plan { pattern, files, user_mib, options, .. } = plan;
+    let Plan { is_ubifs, pattern, files, user_mib, options, .. } = plan;
+    let (mount, sync_every) = match is_ubifs {
+        true => (format!("{ON_UBI}mount -t ubifs -o {options} ubi0:data /mnt"), UBIFS_SYNC_EVERY.to_string()),
+        false => (format!("mount -t jffs2 -o {options} mtd0 /mnt"), String::new()),
+    };
     let appear = plan.device.appear('a');
     let script = format!(
-        "{appear}\nmount -t jffs2 -o {options} mtd0 /mnt\nhelper fill /mnt {files}\nsync\n{}\
-         helper overwrite /mnt {pattern} {files} {user_mib}\nsync\n{READ}umount /mnt\n",
+        "{appear}\n{mount}\nhelper fill /mnt {files}\nsync\n{}\
+         helper overwrite /mnt {pattern} {files} {user_mib} {sync_every}\nsync\n{READ}umount /mnt\n",
         probes(plan.device)
     );
-    let mut guest = Guest::new(kernel, "wear").module("jffs2").share(&share).timeout(plan.timeout);
+    let mut guest =
+        Guest::new(kernel, "wear").module("jffs2").module("ubi").module("ubifs").share(&share).timeout(plan.timeout);
     // An erased NOR flash is a file of ones.
     let disk = share.with_extension("nor");
     if let Device::Nor { .. } = plan.device {
@@ -233,7 +252,7 @@ mod tests {
     fn what_cannot_be_measured_is_refused() {
         let parse = |line: &str| {
             let words: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
-            plan(&Options::parse(&words, &[], &["--pattern", "--files", "--device"], 0).unwrap())
+            plan(&Options::parse(&words, &[], &["--fs", "--pattern", "--files", "--device"], 0).unwrap())
         };
         assert!(parse("--pattern hci --files 96 --device nandsim-16k").is_ok());
         for line in ["--pattern cold", "--files 9", "--files 128", "--device nandsim-4k"] {
