@@ -6,6 +6,7 @@
 mod pebs;
 mod recover;
 mod table;
+mod wear_tree;
 
 use std::collections::BTreeSet;
 

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeSet, VecDeque};
 
+use super::wear_tree::WearTree;
 use crate::Peb;
 
 /// The PEBs that a writer may use or has used. Those that it leaves alone are in no list.
@@ -9,8 +10,8 @@ use crate::Peb;
 pub(super) struct Pebs {
     /// Erases of each PEB, by its number.
     erases: Vec<u32>,
-    /// Erased PEBs with an erase counter header, least worn first.
-    free: Vec<(u32, Peb)>,
+    /// Erased PEBs with an erase counter header.
+    free: WearTree,
     /// PEBs with a LEB, least worn first.
     used: BTreeSet<(u32, Peb)>,
     /// PEBs that UBI never touched: erased, and given their header, when they are needed.
@@ -21,7 +22,7 @@ impl Pebs {
     /// No PEB in any list; `mean` counts as the erases of those whose counter is unknown.
     pub fn new(total: u32, mean: u32) -> Self {
         let erases = vec![mean; total as usize];
-        Self { erases, free: Vec::new(), used: BTreeSet::new(), blank: VecDeque::new() }
+        Self { erases, free: WearTree::new(), used: BTreeSet::new(), blank: VecDeque::new() }
     }
 
     /// How often a PEB was erased.
@@ -50,9 +51,7 @@ impl Pebs {
 
     /// Adds an erased PEB with a header.
     pub fn add_free(&mut self, peb: Peb) {
-        let entry = (self.erases(peb), peb);
-        let place = self.free.partition_point(|other| *other < entry);
-        self.free.insert(place, entry);
+        self.free.insert((self.erases(peb), peb));
     }
 
     /// The PEB without a header that was added first.
@@ -64,15 +63,15 @@ impl Pebs {
     /// worn one within a threshold of the least worn.
     ///
     /// Source: Linux `drivers/mtd/ubi/wl.c`, `find_mean_wl_entry`, which takes the root of its
-    /// balanced tree in the first case: a PEB near the median.
+    /// balanced tree in the first case.
     pub fn take_free(&mut self, threshold: u32) -> Option<Peb> {
-        let ((least, _), (most, _)) = (*self.free.first()?, *self.free.last()?);
-        let index = if most - least < threshold.saturating_mul(2) {
-            self.free.len() / 2
-        } else {
-            self.last_below(least.saturating_add(threshold))
+        let ((least, _), (most, _)) = (self.free.first()?, self.free.last()?);
+        let taken = match most - least < threshold.saturating_mul(2) {
+            true => self.free.root()?,
+            false => self.free.last_below(least.saturating_add(threshold))?,
         };
-        Some(self.free.remove(index).1)
+        self.free.remove(taken);
+        Some(taken.1)
     }
 
     /// The least worn PEB in use, if a free one is worn by `threshold` more: its content, which
@@ -81,17 +80,12 @@ impl Pebs {
     /// Source: Linux `drivers/mtd/ubi/wl.c`, `wear_leveling_worker`.
     pub fn cold(&mut self, threshold: u32) -> Option<(Peb, Peb)> {
         let (cold, from) = *self.used.first()?;
-        let index = self.last_below(self.free.first()?.0.saturating_add(threshold.saturating_mul(2)));
-        let (worn, to) = *self.free.get(index)?;
+        let least = self.free.first()?.0;
+        let (worn, to) = self.free.last_below(least.saturating_add(threshold.saturating_mul(2)))?;
         (worn >= cold.saturating_add(threshold)).then(|| {
-            self.free.remove(index);
+            self.free.remove((worn, to));
             (from, to)
         })
-    }
-
-    /// The index of the most worn free PEB with fewer erases than `limit`, or of the first one.
-    fn last_below(&self, limit: u32) -> usize {
-        self.free.partition_point(|(erases, _)| *erases < limit).saturating_sub(1)
     }
 }
 
@@ -109,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn of_pebs_with_like_wear_the_middle_one_is_taken() {
+    fn of_pebs_with_like_wear_the_root_of_their_tree_is_taken() {
         let mut pebs = free(&[5, 1, 3, 2, 4]);
         assert_eq!(pebs.take_free(4), Some(Peb(2)));
         assert_eq!(pebs.take_free(4), Some(Peb(4)));
