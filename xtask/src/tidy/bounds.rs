@@ -12,12 +12,12 @@ pub struct FormatBound {
 
 /// The formats. The aim is at most 8 files each.
 pub const FORMATS: &[FormatBound] = &[
-    FormatBound { name: "f2fs", files_max: 7 },
-    FormatBound { name: "jffs2", files_max: 6 },
-    FormatBound { name: "fat", files_max: 7 },
+    FormatBound { name: "f2fs", files_max: 6 },
+    FormatBound { name: "jffs2", files_max: 5 },
+    FormatBound { name: "fat", files_max: 6 },
     // Its command stands in the lists of commands.
     FormatBound { name: "ubi", files_max: 8 },
-    FormatBound { name: "ubifs", files_max: 7 },
+    FormatBound { name: "ubifs", files_max: 8 },
 ];
 
 /// Public modules that a crate may have.

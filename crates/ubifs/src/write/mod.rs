@@ -27,7 +27,7 @@ mod xattr;
 use std::collections::{BTreeMap, BTreeSet};
 
 use nandkit_cleaning::victim::VictimPolicy;
-use nandkit_cleaning::victim::rules::ubifs_linux::UbifsLinux;
+use nandkit_cleaning::victim::rules::most_gain::MostGain;
 use nandkit_codec::compression::{Compression, Level};
 use nandkit_units::Clock;
 use nandkit_units::random::Random;
@@ -63,7 +63,7 @@ pub struct WriteOptions {
 
 impl Default for WriteOptions {
     fn default() -> Self {
-        Self { compression: None, level: Level::BEST, policy: VictimPolicy::of(&UbifsLinux), seed: 0, dirty_max: 0 }
+        Self { compression: None, level: Level::BEST, policy: VictimPolicy::of(&MostGain), seed: 0, dirty_max: 0 }
     }
 }
 

@@ -13,9 +13,9 @@ mod fifo;
 pub mod greedy;
 mod greedy_by_lot;
 pub mod jffs2_lists;
+pub mod most_gain;
 mod p2_baseline;
 mod random;
-pub mod ubifs_linux;
 mod wear_aware;
 mod windowed_greedy;
 
@@ -38,5 +38,5 @@ pub(super) static RULES: &[&dyn VictimRule] = &[
     &windowed_greedy::WindowedGreedy,
     &age_threshold::AgeThreshold,
     &wear_aware::WearAware,
-    &ubifs_linux::UbifsLinux,
+    &most_gain::MostGain,
 ];

@@ -5,9 +5,9 @@ use crate::victim::{Candidates, Choice, Draw, OptionValues, VictimRule};
 /// Takes the block with the most free and invalid bytes, that with the lowest number among equals.
 /// UBIFS offers a block of its index only where half of it can be had.
 #[derive(Clone, Copy, Debug)]
-pub struct UbifsLinux;
+pub struct MostGain;
 
-impl VictimRule for UbifsLinux {
+impl VictimRule for MostGain {
     fn name(&self) -> &'static str {
         "ubifs-linux"
     }
