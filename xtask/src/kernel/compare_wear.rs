@@ -7,7 +7,7 @@ use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
 
 use super::ours::Nandkit;
-use super::wear::{FILE_BYTES, device};
+use super::wear::{FILE_BYTES, UBIFS_SYNC_EVERY, device};
 use crate::options::{Options, Unusable};
 use crate::process;
 
@@ -23,9 +23,6 @@ fn bounds(fs: &str) -> [f64; 3] {
 
 /// Bytes of a record of the workload.
 const RECORD_BYTES: u64 = 4096;
-
-/// Overwrites behind which `kernel wear` syncs UBIFS.
-pub const UBIFS_SYNC_EVERY: u64 = 256;
 
 /// UBIFS as Linux makes it on an empty volume: of 5 % of its LEBs, 12 here, 3 are the log and 9 the
 /// journal's buds (fs/ubifs/sb.c, `create_default_filesystem`; LEBs of 129,024 bytes); and a page
