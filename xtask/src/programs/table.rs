@@ -21,7 +21,7 @@ pub struct Known {
     pub stressors: &'static [&'static str],
 }
 
-pub const STACKS: [Stack; 5] = [
+pub const STACKS: [Stack; 6] = [
     Stack {
         name: "jffs2",
         options: &["--fs", "jffs2", "--device", "slc-256m"],
@@ -45,6 +45,11 @@ pub const STACKS: [Stack; 5] = [
     Stack {
         name: "f2fs-card",
         options: &["--fs", "f2fs", "--device", "sd-sandisk-4"],
+        known: Known { pjdfstest: 0, stressors: &[] },
+    },
+    Stack {
+        name: "ubifs",
+        options: &["--fs", "ubifs", "--device", "slc-256m"],
         known: Known { pjdfstest: 0, stressors: &[] },
     },
 ];
