@@ -73,7 +73,7 @@ fn every_erase_size_of_mkfs_jffs2_is_found() {
             ("large", ""),
         ] {
             number += 1;
-            if is_left_out(number, 3) {
+            if is_left_out(number, 4) {
                 continue;
             }
             let what = format!("mkfs.jffs2 -e {size} {options} of {tree}");
@@ -84,7 +84,7 @@ fn every_erase_size_of_mkfs_jffs2_is_found() {
             proven += u32::from(found);
         }
     }
-    assert!(proven >= 13, "{proven} proven");
+    assert!(proven >= 9, "{proven} proven");
 }
 
 #[test]
@@ -101,7 +101,7 @@ fn every_erase_size_of_our_own_images_is_found() {
             ("large", &["--summary", "--endian", "big"]),
         ] {
             number += 1;
-            if is_left_out(number, 3) {
+            if is_left_out(number, 4) {
                 continue;
             }
             let erase_size = size.to_string();
@@ -125,7 +125,7 @@ fn every_geometry_with_oob_that_mkfs_takes_is_opened() {
                 [("small", &[][..]), ("small", &["--size", "2M"]), ("large", &[]), ("large", &["--summary"])]
             {
                 number += 1;
-                if is_left_out(number, 7) {
+                if is_left_out(number, 11) {
                     continue;
                 }
                 let (erase_size, pages) = (size.to_string(), format!("--oob={page}+{oob}"));

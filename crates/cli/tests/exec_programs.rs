@@ -51,7 +51,7 @@ test "$rows" -ge "$acked" || { echo "$rows rows, and $acked acknowledged"; exit 
 #[test]
 fn sqlite_keeps_what_it_acknowledged_through_power_cuts() {
     // On five stacks and in two modes each.
-    let cuts = rounds::count(10);
+    let cuts = rounds::count(6);
     for stack in STACKS {
         for mode in ["wal", "delete"] {
             let directory = tempfile::tempdir().expect("a directory");

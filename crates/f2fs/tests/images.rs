@@ -38,9 +38,9 @@ fn lost_by_sload(options: &str, path: &str) -> bool {
 fn images_of_f2fs_tools_are_read_whole() {
     let scratch = tempfile::tempdir().unwrap();
     let (source, image) = (scratch.path().join("source"), scratch.path().join("image"));
-    plant(&source, 800);
+    plant(&source, 400);
     let expected = listing::of_directory(&source, None);
-    assert!(expected.len() > 800);
+    assert!(expected.len() > 400);
     for (mib, options) in IMAGES {
         mkfs(&image, *mib, options);
         sload(&image, &source);

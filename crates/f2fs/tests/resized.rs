@@ -102,7 +102,7 @@ const MIB: u64 = 1 << 20;
 fn volumes_grow_and_shrink_with_all_their_files() {
     let all = "extra_attr,inode_checksum,sb_checksum,quota";
     for (features, sizes) in [("", &[1200, 99][..]), (all, &[300, 128])] {
-        let planted = witness::made_with(features, &all_kinds(700));
+        let planted = witness::made_with(features, &all_kinds(300));
         let expected = shown(&planted.bytes);
         let mut bytes = planted.bytes.clone();
         // Shrinking moves logs past the new end, and finally nearly everything; growing beyond what
@@ -150,7 +150,7 @@ fn what_does_not_fit_names_the_least_size_and_it_does() {
 fn volumes_of_f2fs_tools_and_compressed_files_change_their_size() {
     let directory = tempfile::tempdir().unwrap();
     let (image, tree) = (directory.path().join("i"), directory.path().join("tree"));
-    plant(&tree, 300);
+    plant(&tree, 150);
     for options in ["", "-O extra_attr,compression,inode_checksum,quota -i"] {
         mkfs(&image, 150, options);
         sload(&image, &tree);

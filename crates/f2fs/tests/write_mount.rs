@@ -102,7 +102,7 @@ fn volumes_of_our_mkfs_are_changed() {
 fn volumes_of_f2fs_tools_are_changed() {
     let scratch = tempfile::tempdir().unwrap();
     let (source, path) = (scratch.path().join("source"), scratch.path().join("image"));
-    plant(&source, 300);
+    plant(&source, 150);
     for (mib, options) in [
         (160, ""),
         (160, "-O extra_attr,inode_checksum,sb_checksum,inode_crtime,quota,project_quota"),

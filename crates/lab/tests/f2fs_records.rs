@@ -11,7 +11,7 @@ use nandkit_stack::format;
 /// Files that fill most of a card of 96 MiB, hot and cold, overwritten with a sync now and then.
 fn run(fs: &str, workload: &str) -> RunRecord {
     let text = format!(
-        "workload = 'overwrite:pattern=hcf,files=136,file_size=256K,operations=12000,sync_every=256{workload}'\n\
+        "workload = 'overwrite:pattern=hcf,files=136,file_size=256K,operations=8000,sync_every=256{workload}'\n\
          [stack]\nfs = {{ kind = 'f2fs', {fs} }}\n\
          device = {{ preset = 'sd-pny-10', geometry = {{ capacity = 100663296 }} }}\n"
     );

@@ -7,10 +7,10 @@ use crate::fat_cuts::{Case, KINDS};
 #[test]
 fn what_was_synced_is_there_after_each_cut() {
     let mut cuts = Vec::new();
-    for seed in 0..36 {
+    for seed in 0..20 {
         cuts.extend(Case::of(seed).cut_everywhere(cuts.len() as u64));
     }
-    assert!(cuts.len() >= 5_000, "{} cuts", cuts.len());
+    assert!(cuts.len() >= 2_700, "{} cuts", cuts.len());
     for (name, is) in KINDS {
         let count = cuts.iter().filter(|cut| is(cut)).count();
         assert!(count >= cuts.len() / 35, "{name}: {count} of {} cuts", cuts.len());

@@ -519,7 +519,7 @@ impl Stored {
 #[test]
 fn what_is_no_volume_is_never_changed_and_every_file_is_read() {
     let directory = tempfile::tempdir().expect("a directory");
-    in_parallel(180, |round| {
+    in_parallel(90, |round| {
         let path = directory.path().join(format!("dump-{round}"));
         one_dump(round, &path);
         std::fs::remove_file(path).expect("removes");

@@ -189,9 +189,9 @@ fn raced(
 }
 
 #[test]
-fn a_thousand_races_mix_no_versions() {
+fn races_mix_no_versions() {
     let (mut told, mut newest) = (0, 0);
-    for round in 0..50_u64 {
+    for round in 0..20_u64 {
         let clock = Clock::starting_at(0);
         let device = vec![made(layer([2000, 40][round as usize % 2]))];
         let mut changing =
@@ -221,8 +221,8 @@ fn a_thousand_races_mix_no_versions() {
         changing.volume.sync().unwrap();
         assert_sound(&unmount(changing.volume), round % 10 == 0, "raced");
     }
-    println!("{told} of 1000 were told, {newest} newer than at first");
-    assert!(newest > 100 && told < 500, "{told} told, {newest} newer");
+    println!("{told} of 400 were told, {newest} newer than at first");
+    assert!(newest > 40 && told < 200, "{told} told, {newest} newer");
 }
 
 #[test]
