@@ -243,6 +243,11 @@ impl VictimPolicy {
         self.rule.choose(&Candidates { now, open_clean, visit: &visit }, &self.options, draw)
     }
 
+    /// As [`Self::choose`], for candidates that are already listed: compiled once.
+    pub fn choose_among(&self, blocks: &[BlockView], now: Nanos, draw: &mut Draw<'_>) -> Option<Choice> {
+        self.choose(blocks.iter().copied(), now, &mut |bound| draw(bound))
+    }
+
     /// The order in which an index can keep the candidates for this policy; `None` if it looks at
     /// all of them.
     pub fn index_order(&self) -> Option<IndexOrder> {

@@ -77,7 +77,7 @@ impl VictimSearch for PolicySearch {
             .collect();
         let random = &mut self.random;
         let mut draw = |bound: u32| random.below(u64::from(bound.max(1))) as u32;
-        let section = self.policy.choose(views.iter().copied(), now, &mut draw)?.block;
+        let section = self.policy.choose_among(&views, now, &mut draw)?.block;
         match why {
             Collection::Background => segments.choose_in_background(section),
             Collection::Foreground => segments.forget_choice(section),

@@ -39,7 +39,7 @@ impl Writer {
         let random = &mut self.random;
         let mut draw = |bound: u32| random.below(u64::from(bound.max(1))) as u32;
         let views = self.space.collectable(least, with_index);
-        let leb = self.options.policy.choose(views, self.clock.now(), &mut draw)?.block;
+        let leb = self.options.policy.choose_among(&views, self.clock.now(), &mut draw)?.block;
         self.space.get(leb).map(|properties| (leb, properties))
     }
 }

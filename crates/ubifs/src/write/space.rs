@@ -168,7 +168,7 @@ impl Space {
         changed
     }
 
-    fn all(&self) -> impl Iterator<Item = (u32, &Leb)> + Clone {
+    fn all(&self) -> impl Iterator<Item = (u32, &Leb)> {
         (self.first..).zip(&self.lebs)
     }
 
@@ -208,14 +208,15 @@ impl Space {
     /// The LEBs that may be collected, in bytes: at least `least` can be had, and some of it is
     /// dirty. A LEB of the index counts if half of it can be had, and `with_index` is set (Linux
     /// `ubifs_find_dirty_leb`).
-    pub fn collectable(&self, least: u32, with_index: bool) -> impl Iterator<Item = BlockView> + Clone {
+    pub fn collectable(&self, least: u32, with_index: bool) -> Vec<BlockView> {
         let SpaceLimits { leb_size, dead, .. } = self.limits;
-        let is_worth = move |leb: &LebProperties| match leb.is_index {
+        let is_worth = |leb: &LebProperties| match leb.is_index {
             true => with_index && leb.free + leb.dirty >= (leb_size / 2).max(least),
             false => leb.free + leb.dirty >= least && leb.dirty >= dead,
         };
-        let is_offered = move |leb: &Leb| !leb.is_taken && leb.properties.free < leb_size && is_worth(&leb.properties);
-        self.all().filter(move |(_, leb)| is_offered(leb)).map(move |(number, leb)| {
+        let is_offered = |leb: &Leb| !leb.is_taken && leb.properties.free < leb_size && is_worth(&leb.properties);
+        let offered = self.all().filter(|(_, leb)| is_offered(leb));
+        let views = offered.map(|(number, leb)| {
             let LebProperties { free, dirty, .. } = leb.properties;
             let (valid, invalid) = (u64::from(leb_size.saturating_sub(free + dirty)), u64::from(dirty));
             BlockView {
@@ -229,7 +230,8 @@ impl Space {
                 queue: Queue::of(valid, invalid, u64::from(free)),
                 ..BlockView::default()
             }
-        })
+        });
+        views.collect()
     }
 
     /// LEBs of the index that are not taken, those with most dirty bytes first.
