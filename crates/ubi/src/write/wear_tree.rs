@@ -269,7 +269,7 @@ mod tests {
 
     use super::*;
 
-    /// Black nodes on each way down from a node; no red node has a red child, and keys are in order.
+    /// Black nodes on each way down from a node; no red one has a red child, and keys are in order.
     fn height(tree: &WearTree, number: usize) -> u32 {
         if number == NONE {
             return 1;

@@ -1,8 +1,9 @@
-# What Linux does in a turn of `cargo xtask kernel ubifs-turns`. The lines before this file set up the
-# flash and say: `how` UBI is attached, `turn` the name of the turn, `seed`, `mib` how much is written.
+# What Linux does in a turn of `cargo xtask kernel ubifs-turns`. The lines before this file set up
+# the flash and say: `how` UBI is attached, `turn` the name of the turn, `seed`, `mib` how much is
+# written.
 
-# UBIFS's own checks of orphans, properties and files, which take long while much is written. That of
-# the index remembers the root of the last commit: it is never off.
+# UBIFS's own checks of orphans, properties and files, which take long while much is written. That
+# of the index remembers the root of the last commit: it is never off.
 checks() {
     for name in orphans lprops fs; do echo $1 >/sys/kernel/debug/ubifs/chk_$name; done
 }
