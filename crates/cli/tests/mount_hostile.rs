@@ -31,7 +31,8 @@ fn look(path: &Path) {
     let found = ends(path, "find mnt -printf '%y %s %p\\n'; find -L mnt | wc -l; ls -laR mnt; du -a mnt");
     assert!(!found.contains("a/b") && !found.contains("x\0y"), "{found}");
     ends(path, "find mnt -type f -exec head -c 100000 {} + | wc -c; find mnt -type f -exec tail -c 100 {} + | wc -c");
-    ends(path, "tar -cf - --exclude='huge*' mnt | wc -c; grep -r nothing mnt --exclude='huge*'");
+    // Not the files of gigabytes, whose names are in capitals on FAT.
+    ends(path, "tar -cf - --exclude='[Hh]*' mnt | wc -c; grep -r nothing mnt --exclude='[Hh]*'");
     // What is sound is there.
     assert_eq!(fs::read_to_string(path.join("mnt/SOUND")).expect("a sound file"), "sound");
 }
