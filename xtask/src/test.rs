@@ -56,7 +56,7 @@ pub fn run(arguments: &[String]) -> Result<bool> {
         let docs = thread::spawn(documented_commands);
         steps.go_on("real Linux", || {
             kernel.join().map_err(|_| anyhow!("the kernel was not prepared: see above"))??;
-            kernel::test::run(&["--nandkit", &built_with_tests()?, "--churn-mib", "6"].map(str::to_owned))
+            kernel::test::run(&["--nandkit".into(), built_with_tests()?])
         });
         steps.go_on("docs", || Ok(docs.join().map_err(|_| anyhow!("the step ended in a panic"))??.told()));
         for (name, done) in beside.join().map_err(|_| anyhow!("the steps beside the tests ended in a panic"))? {
