@@ -1,4 +1,4 @@
-//! Conformance suites, cut plans, model oracles and outside judges for tests
+//! Conformance suites, cut plans and model oracles for tests; the outside judges are in [`judges`]
 
 pub mod block_suite;
 pub mod durability;
@@ -6,7 +6,6 @@ pub mod flash_memory;
 pub mod flash_suite;
 pub mod fs_suite;
 pub mod hostile;
-pub mod judges;
 pub mod listing;
 pub mod model_block;
 pub mod model_compare;
@@ -16,6 +15,8 @@ pub mod soak;
 pub mod trees;
 pub mod vfat;
 pub mod violation;
+
+pub use nandkit_judges as judges;
 
 use nandkit_units::Clock;
 

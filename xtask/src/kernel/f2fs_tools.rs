@@ -5,7 +5,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
-use nandkit_testkit::judges;
+use nandkit_judges as judges;
 
 use super::manifest::Manifest;
 use crate::process;

@@ -9,7 +9,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use nandkit_testkit::judges::FSCK_F2FS_MARKS;
+use nandkit_judges::FSCK_F2FS_MARKS;
 
 use super::guest::Guest;
 use super::ours::Nandkit;

@@ -1,4 +1,4 @@
-//! Checks that some things have one home: the judges are in `testkit`, and test code is in its own
+//! Checks that some things have one home: the judges are in `judges`, and test code is in its own
 //! crate.
 
 use std::collections::BTreeSet;
@@ -8,16 +8,16 @@ use super::rust_text;
 use super::tree::{File, Tree};
 
 /// The crate of the judges.
-const JUDGES: &str = "crates/testkit/";
+const JUDGES: &str = "crates/judges/";
 
 /// Definitions and marks of "a checker has no complaint": whoever writes one judges on his own.
 /// The marks stand in pieces, so that this file holds none.
 const DEFINITION: &str = "fn must_be_sound";
 const MARKS: [(&str, &str); 2] = [("[QUOTA", " WARNING]"), ("[AS", "SERT]")];
 
-/// More definitions outside `testkit` than `most`.
+/// More definitions outside `judges` than `most`.
 pub fn check_judges(tree: &Tree, most: usize) -> Vec<Violation> {
-    over(judges(tree), most, "a definition of \"no complaint\" outside testkit")
+    over(judges(tree), most, "a definition of \"no complaint\" outside judges")
 }
 
 /// More `#[path]` attributes that leave their crate than `most`.
@@ -35,7 +35,7 @@ pub fn check_modules(tree: &Tree) -> Vec<Violation> {
 
 /// Bounds that may fall.
 pub fn notes(tree: &Tree, judges_max: usize, paths_max: usize) -> Vec<Violation> {
-    let judges = super::may_fall("definitions of soundness outside testkit", judges(tree).len(), judges_max);
+    let judges = super::may_fall("definitions of soundness outside judges", judges(tree).len(), judges_max);
     let paths = super::may_fall("#[path] attributes that leave their crate", paths(tree).len(), paths_max);
     judges.into_iter().chain(paths).collect()
 }
@@ -49,7 +49,7 @@ fn over(places: Vec<(String, usize)>, most: usize, what: &str) -> Vec<Violation>
     places.iter().map(|(path, line)| Violation::new(path, *line, &*what)).collect()
 }
 
-/// Files outside `testkit` that define or spell out soundness, each at its first such line.
+/// Files outside `judges` that define or spell out soundness, each at its first such line.
 fn judges(tree: &Tree) -> Vec<(String, usize)> {
     let is_mark = |line: &str| MARKS.iter().any(|(first, last)| line.contains(&format!("{first}{last}")));
     let elsewhere = tree.files.iter().filter(|file| file.is(".rs") && !file.path.starts_with(JUDGES));
@@ -95,7 +95,7 @@ mod tests {
         let [(first, last), ..] = MARKS;
         for text in ["fn must_be_sound(x: u8) {}".to_owned(), format!("f(\"{first}{last}\")")] {
             assert_eq!(found("crates/a/tests/b.rs", &text), 1, "{text}");
-            assert_eq!(found("crates/testkit/src/b.rs", &text), 0, "{text}");
+            assert_eq!(found("crates/judges/src/b.rs", &text), 0, "{text}");
             assert_eq!(found("crates/a/tests/b.rs", &format!("// {text}")), 0, "{text}");
         }
         assert_eq!(found("crates/a/tests/b.rs", "must_be_sound(x)"), 0);
