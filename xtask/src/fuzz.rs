@@ -3,7 +3,7 @@
 //! Built without a sanitizer: the project's own code holds no `unsafe`, what is hunted are panics,
 //! endless loops and memory without bound, and so the stable toolchain is enough.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 
@@ -57,10 +57,24 @@ pub fn check() -> Result<bool> {
     let mut clippy =
         process::cargo(&["clippy", "--no-deps", "--locked", "--manifest-path", "fuzz/Cargo.toml", "--target-dir"]);
     // Beside what the workspace built: most of what the targets need was checked there.
-    clippy.arg(process::target_directory()?).args(["--", "-D", "warnings"]);
+    clippy.arg(process::target_directory()?).arg("--config").arg(shared_profile()?);
+    clippy.args(["--", "-D", "warnings"]);
     // Nothing is linked, so the fuzzer's runtime need not be there: naming one keeps its build
     // script from compiling C++.
     process::succeeds(clippy.env("CUSTOM_LIBFUZZER_PATH", "not-linked/libfuzzer.a"))
+}
+
+/// The workspace's profile `dev` in a file: with another one, all that the targets need would be
+/// checked once more.
+fn shared_profile() -> Result<PathBuf> {
+    let manifest = std::fs::read_to_string(process::root().join("Cargo.toml")).context("cannot read Cargo.toml")?;
+    let manifest: toml::Table = manifest.parse().context("Cargo.toml is not TOML")?;
+    let dev =
+        manifest.get("profile").and_then(|profile| profile.get("dev")).context("Cargo.toml has no profile dev")?;
+    let profile = toml::Table::from_iter([("dev".to_owned(), dev.clone())]);
+    let path = process::target_directory()?.join("fuzz-profile.toml");
+    std::fs::write(&path, toml::to_string(&toml::Table::from_iter([("profile".to_owned(), profile.into())]))?)?;
+    Ok(path)
 }
 
 /// The names of the targets, from the manifest of the fuzz workspace.
