@@ -36,7 +36,10 @@ pub fn run(lebs: StrictLebs, mut history: History, seed: u64) -> (StrictLebs, Op
     let mut random = Random::new(seed, "what to do");
     let (mut kept, mut keeping) = (VecDeque::new(), Random::new(seed, "what stays open"));
     for _ in 0..OPERATIONS {
-        keep_open(&mut volume, &mut kept, &mut keeping);
+        if keep_open(&mut volume, &mut kept, &mut keeping).is_err() {
+            history.idle();
+            return (left, Some(history));
+        }
         match step(&mut volume, &mut history, &mut random) {
             Ok(_) => {}
             Err(error) => {
@@ -49,23 +52,24 @@ pub fn run(lebs: StrictLebs, mut history: History, seed: u64) -> (StrictLebs, Op
     (left, None)
 }
 
-/// Opens a file, or closes one, now and then: one that is removed meanwhile is an orphan.
-fn keep_open(volume: &mut Ubifs, kept: &mut VecDeque<InodeNumber>, random: &mut Random) {
+/// Opens a file, or closes one, now and then: one that is removed meanwhile is an orphan. Errors:
+/// the power went.
+fn keep_open(volume: &mut Ubifs, kept: &mut VecDeque<InodeNumber>, random: &mut Random) -> Result<()> {
     if random.below(4) > 0 {
-        return;
+        return Ok(());
     }
     let name = format!("file-{}", random.below(7));
     let found = volume.lookup(volume.root(), name.as_bytes());
     let closed = if kept.len() > 3 { kept.pop_front() } else { None };
-    // The power may be off: the next step sees that.
     if let Some(open) = volume.open_files() {
         if let Ok(inode) = found
             && open.retain(inode).is_ok()
         {
             kept.push_back(inode);
         }
-        closed.into_iter().for_each(|inode| drop(open.release(inode)));
+        closed.into_iter().try_for_each(|inode| open.release(inode))?;
     }
+    Ok(())
 }
 
 /// The state in which a cut left a volume, which keeps the promise, mounted again for reading and
