@@ -90,7 +90,8 @@ impl Ubifs {
         self.pages.put(inode, block, content, is_new);
         let most = self.writer()?.options.dirty_max / u64::from(BLOCK_SIZE);
         while self.pages.len() > most {
-            let Some(oldest) = self.pages.order.pop_front() else { break };
+            // It leaves the order when all its pages are written: after an error a sync finds them.
+            let Some(oldest) = self.pages.order.front().copied() else { break };
             self.flush_pages(oldest)?;
         }
         Ok(())
